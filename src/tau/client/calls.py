@@ -65,6 +65,7 @@ class Calls:
     # State.
 
     async def get_state(self) -> r.SessionState:
+        """Return the model, the thinking level, the session and what is in progress."""
         return read(r.SessionState, await self.call(c.GetState()), "get_state")
 
     async def get_messages(self) -> list[StoredMessage]:
@@ -76,6 +77,7 @@ class Calls:
         return read(r.SessionStats, await self.call(c.GetSessionStats()), "get_session_stats")
 
     async def get_last_assistant_text(self) -> str | None:
+        """Return the text of the last assistant message; None if there is none."""
         return read(r.LastText, await self.call(c.GetLastAssistantText()), "get_last_assistant_text").text
 
     async def get_commands(self) -> list[r.SlashCommand]:
@@ -85,6 +87,7 @@ class Calls:
     # Model and thinking.
 
     async def set_model(self, provider: str, model_id: str) -> Model:
+        """Switch to a model, by provider and id."""
         return read(Model, await self.call(c.SetModel(provider, model_id)), "set_model")
 
     async def cycle_model(self) -> r.Cycled | None:
@@ -105,18 +108,22 @@ class Calls:
         return reply.level if reply else None
 
     async def get_available_thinking_levels(self) -> list[ThinkingLevel]:
+        """Return the thinking levels that the model supports."""
         data = await self.call(c.GetAvailableThinkingLevels())
         return read(r.Levels, data, "get_available_thinking_levels").levels
 
     # Queues, retry, compaction.
 
     async def set_steering_mode(self, mode: QueueMode) -> None:
+        """Deliver queued steering messages "one-at-a-time" or "all" at once."""
         await self.call(c.SetSteeringMode(mode))
 
     async def set_follow_up_mode(self, mode: QueueMode) -> None:
+        """Deliver queued follow-up messages "one-at-a-time" or "all" at once."""
         await self.call(c.SetFollowUpMode(mode))
 
     async def set_auto_retry(self, enabled: bool) -> None:
+        """Enable or disable automatic retries after transient errors."""
         await self.call(c.SetAutoRetry(enabled))
 
     async def abort_retry(self) -> None:
@@ -132,6 +139,7 @@ class Calls:
         return read(CompactionResult, await self.call(c.Compact(custom_instructions)), "compact")
 
     async def set_auto_compaction(self, enabled: bool) -> None:
+        """Enable or disable automatic compaction."""
         await self.call(c.SetAutoCompaction(enabled))
 
     # Shell.
@@ -144,17 +152,21 @@ class Calls:
         return read(r.BashResult, await self.call(c.Bash(command, exclude_from_context)), "bash")
 
     async def abort_bash(self) -> None:
+        """Stop the shell commands that `bash` is running."""
         await self.call(c.AbortBash())
 
     # Sessions.
 
     async def new_session(self, parent_session: str | None = None) -> r.Cancelled:
+        """Start a new session; `cancelled` is true if an extension prevented it."""
         return read(r.Cancelled, await self.call(c.NewSession(parent_session)), "new_session")
 
     async def switch_session(self, session_path: str | os.PathLike[str]) -> r.Cancelled:
+        """Open the session in a file; `cancelled` is true if an extension prevented it."""
         return read(r.Cancelled, await self.call(c.SwitchSession(os.fspath(session_path))), "switch_session")
 
     async def set_session_name(self, name: str) -> None:
+        """Name the session."""
         await self.call(c.SetSessionName(name))
 
     async def list_sessions(self, *, all: bool | None = None) -> list[r.SessionRow]:
@@ -190,6 +202,7 @@ class Calls:
         return read(r.Entries, await self.call(c.GetEntries(since)), "get_entries")
 
     async def get_tree(self) -> r.Tree:
+        """Return all entries of the session as a tree."""
         return read(r.Tree, await self.call(c.GetTree()), "get_tree")
 
     async def export_html(self, output_path: str | os.PathLike[str] | None = None) -> str:

@@ -98,6 +98,7 @@ class RpcClient(Calls):
 
     @property
     def pid(self) -> int | None:
+        """The process id of the agent; None before it starts."""
         return self._connection.child.pid if self._connection else None
 
     @property

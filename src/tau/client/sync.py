@@ -156,6 +156,7 @@ class RpcClient(SyncCalls):
 
     @property
     def pid(self) -> int | None:
+        """The process id of the agent; None before it starts."""
         return self._peer.pid
 
     @property

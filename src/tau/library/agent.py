@@ -158,6 +158,7 @@ class Agent(Commands):
 
     @property
     def closed(self) -> bool:
+        """True once `close` was called."""
         return self._closing is not None
 
     async def close(self) -> None:

@@ -65,22 +65,27 @@ class Commands:
 
     @property
     def state(self) -> SessionState:
+        """The state of the session, as `get_state` of the protocol returns it."""
         return self._require_handle().state()
 
     @property
     def model(self) -> Model | None:
+        """The current model; None if none is selected."""
         return self._require_handle().models.current
 
     @property
     def thinking(self) -> ThinkingLevel:
+        """The current thinking level."""
         return self._require_handle().models.level
 
     @property
     def cwd(self) -> str:
+        """The working folder of the agent."""
         return self._require_handle().cwd
 
     @property
     def session_id(self) -> str:
+        """The id of the session."""
         return self._require_handle().log.id
 
     @property
@@ -90,6 +95,7 @@ class Commands:
 
     @property
     def name(self) -> str | None:
+        """The name of the session; None if it has none."""
         return self._require_handle().tree.name
 
     @property
@@ -104,6 +110,7 @@ class Commands:
 
     @property
     def is_compacting(self) -> bool:
+        """True while a compaction is running."""
         return self._require_handle().state().is_compacting
 
     @property
@@ -128,6 +135,7 @@ class Commands:
         return self._require_handle().last_assistant_text()
 
     async def system_prompt(self) -> str:
+        """Return the system prompt that the next request to the model will contain."""
         return await self._require_handle().system_prompt()
 
     async def commands(self) -> list[SlashCommand]:
@@ -192,6 +200,7 @@ class Commands:
         return await self._require_handle().compact(instructions)
 
     async def abort_compaction(self) -> None:
+        """Cancel a compaction that is running."""
         await self._require_handle().abort_compaction()
 
     async def bash(self, command: str, *, exclude_from_context: bool = False) -> BashResult:
@@ -199,6 +208,7 @@ class Commands:
         return await self._require_handle().bash(command, exclude=exclude_from_context)
 
     def abort_bash(self) -> None:
+        """Stop the shell commands that `bash` is running."""
         self._require_handle().abort_bash()
 
     # Model and thinking.
@@ -237,15 +247,19 @@ class Commands:
     # Settings of this agent, which are not saved.
 
     async def set_steering_mode(self, mode: QueueMode) -> None:
+        """Deliver queued steering messages "one-at-a-time" or "all" at once."""
         await self._require_handle().set_queue_mode("steer", mode)
 
     async def set_follow_up_mode(self, mode: QueueMode) -> None:
+        """Deliver queued follow-up messages "one-at-a-time" or "all" at once."""
         await self._require_handle().set_queue_mode("follow_up", mode)
 
     async def set_auto_compaction(self, enabled: bool) -> None:
+        """Enable or disable automatic compaction."""
         await self._require_handle().set_auto_compaction(enabled)
 
     async def set_auto_retry(self, enabled: bool) -> None:
+        """Enable or disable automatic retries after transient errors."""
         await self._require_handle().set_auto_retry(enabled)
 
     # Tools.
@@ -298,6 +312,7 @@ class Commands:
         return await self._require_handle().navigate(destination)
 
     async def set_name(self, name: str) -> None:
+        """Name the session."""
         await self._require_handle().set_session_name(name)
 
     async def sessions(self, *, everywhere: bool = False) -> list[SessionRow]:

@@ -58,6 +58,7 @@ class CallContext:
         return self._cancelled.wait(seconds)
 
     def cancel(self) -> None:
+        """Mark the call as aborted. The agent calls this, not the tool."""
         self._cancelled.set()
 
     def _show(self, outcome: Outcome) -> None:

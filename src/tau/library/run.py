@@ -112,6 +112,7 @@ class Run(Awaitable[Result]):
 
     @property
     def done(self) -> bool:
+        """Return True when the run has finished."""
         return self._task is not None and self._task.done()
 
     def __await__(self) -> Generator[Any, None, Result]:

@@ -54,6 +54,7 @@ class Agent:
         return self._wait(call())
 
     def close(self) -> None:
+        """Abort everything and release all resources, within seconds. The conversation is in the session file."""
         if not self._closed:
             try:
                 self._wait(self._peer.close())
@@ -114,10 +115,12 @@ class Agent:
 
     @property
     def warnings(self) -> list[str]:
+        """Problems that were found while the agent was opened, such as an invalid setting."""
         return self._peer.warnings
 
     @property
     def closed(self) -> bool:
+        """True once `close` was called."""
         return self._closed
 
     state = peer_property[SessionState](Peer.state)
@@ -184,10 +187,14 @@ class Agent:
         return lambda: self._call_in_loop(lambda agent: unsubscribe())
 
     def on(self, hook: str, handler: Callable[..., Any]) -> Callable[[], None]:
+        """Call `handler` in the agent's thread for a hook. Returns a function that removes it."""
         unsubscribe = self._call_in_loop(lambda agent: agent.on(hook, handler))
         return lambda: self._call_in_loop(lambda agent: unsubscribe())
 
     def on_dialog(self, handler: DialogHandler, *methods: Method) -> Callable[[], None]:
+        """Answer dialogs of extensions and permission rules, all or those of `methods`. Returns a function that removes
+        it.
+        """
         unsubscribe = self._call_in_loop(lambda agent: agent.on_dialog(handler, *methods))
         return lambda: self._call_in_loop(lambda agent: unsubscribe())
 
@@ -196,6 +203,7 @@ def opener(open: Callable[P, opening.Opening]) -> Callable[P, Agent]:
     """Wrap `tau.open`: same parameters, but returns the synchronous Agent."""
 
     def open_and_wait(*args: P.args, **named: P.kwargs) -> Agent:
+        """Open an agent and wait until it is ready. The parameters are those of `tau.open`."""
         return Agent(open(*args, **named))
 
     return open_and_wait
