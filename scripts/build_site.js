@@ -71,9 +71,12 @@
     return sum * entry.weight;
   };
   const snippet = (entry, words) => {
-    const at = Math.max(0, Math.min(...words.map((word) => entry.lower.indexOf(word)).filter((place) => place >= 0)));
-    const start = Number.isFinite(at) ? Math.max(0, at - 40) : 0;
-    const text = (start ? "… " : "") + entry.text.slice(start, start + 140);
+    const places = [words.join(" "), ...words].map((word) => entry.lower.indexOf(word)).filter((place) => place >= 0);
+    const at = Math.max(0, (places[0] ?? 0) - 40);
+    const start = at ? entry.text.indexOf(" ", at) + 1 : 0;
+    const end = entry.text.lastIndexOf(" ", start + 140);
+    const whole = entry.text.length <= start + 140;
+    const text = (start ? "… " : "") + (whole ? entry.text.slice(start) : entry.text.slice(start, end) + " …");
     const mark = document.createElement("span");
     const pattern = new RegExp("(" + words.map((word) => word.replace(/[^\w]/g, "\\$&")).join("|") + ")", "i");
     for (const [number, piece] of text.split(pattern).entries()) {

@@ -276,7 +276,7 @@ FRAME = """\
 {neighbours}
 <footer>{source}</footer>
 </main>
-<nav id="pages" aria-label="all pages"><p><a href="{contents}">Documents</a></p>
+<nav id="pages" aria-label="all pages"><p><a href="{contents}">Documentation</a></p>
 {list}
 </nav>
 <script src="{script}"></script>

@@ -2,8 +2,8 @@
 
 Python is run, and prints what it says it prints: `print(x)  # this`. What has a
 `setup(pi)` is loaded as an extension. A block whose fence says `fragment` is only
-part of a program, and has to be one that Python or node can read; one that says
-`sketch` (style.md) shows good and poor beside each other. JSON is decoded as what
+part of a program (`fragment: needs FastAPI`), and has to be one that Python or node
+can read; one that says `sketch` (style.md) shows good and poor beside each other. JSON is decoded as what
 it is. Of shell commands, also of those in the middle of a sentence, the programs
 have to exist, and the flags to be theirs; test_documented_commands.py runs those of
 the pages that people start with.
@@ -135,7 +135,7 @@ def test_an_extension_can_be_loaded(block: Block, tmp_path: Path) -> None:
         assert of("extension_error", agent.events) == []
 
 
-@chosen(lambda block: block.language == "python" and block.mark == "fragment")
+@chosen(lambda block: block.language == "python" and block.mark.startswith("fragment"))
 def test_a_fragment_is_python(block: Block) -> None:
     compile(block.text, block.page, "exec", flags=ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     assert set(re.findall(r'"PI_DIALECT": "(.+?)"', block.text)) <= set(NAMES)

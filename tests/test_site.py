@@ -95,6 +95,12 @@ def test_a_page_has_the_title_of_its_navigation_entry() -> None:
     assert {link: title for title, link in entries} == titles
 
 
+def test_a_link_to_a_page_names_the_page_and_not_its_file(site: Path) -> None:
+    named = re.compile(r'<a href="[^"]*\.html[^"]*">([a-z-]+\.md)</a>')
+    found = {page.name: named.findall(page.read_text()) for page in site.glob("docs/*.html")}
+    assert {name: texts for name, texts in found.items() if texts} == {}
+
+
 def test_a_page_leads_to_the_previous_and_the_next_page_of_the_list(site: Path) -> None:
     page = (site / "docs" / "quickstart.html").read_text()
     assert re.findall(r'<a rel="(\w+)" href="(.+?)"', page) == [("prev", "../index.html"), ("next", "media/demo.html")]
