@@ -22,6 +22,8 @@ from tau.extension_api.context import SessionView, Ui
 from tau.library.opening import open as open_agent
 from tau.records.base import Record
 
+# The names that a reader of the reference looks for first; the others follow in alphabetical order.
+FIRST = ("open", "Agent", "Run", "Result", "Budget")
 # Values without a docstring of their own.
 CONSTANTS = {
     "tau.AgentEvent": "Every event that an agent in this process can send: the union of the classes in `tau.events`.",
@@ -60,6 +62,8 @@ def undocumented() -> list[str]:
 
 
 def _parameters_without_meaning() -> list[str]:
+    if not is_dataclass(open_agent):
+        return []
     described = meanings(open_agent)
     return [one.name for one in dataclass_fields(open_agent) if one.init and not described.get(one.name)]
 
@@ -158,7 +162,7 @@ def class_section(name: str, kind: type[Any]) -> str:
 
 
 def _fields(kind: type[Any]) -> str:
-    if is_dataclass(kind) and kind is not open_agent:
+    if is_dataclass(kind):
         return field_table(kind)
     if not issubclass(kind, Record) or not kind.__struct_fields__:
         return ""
@@ -220,8 +224,11 @@ def _classes(module: str, names: Sequence[str]) -> list[tuple[str, type[Any]]]:
 
 def library() -> str:
     names = public_names()["tau"]
-    classes = [class_section(f"tau.{name}", kind) for name, kind in _classes("tau", names)]
-    return paragraphs(_functions("tau", names), _constants("tau", names), *classes)
+    order = [*FIRST, *(name for name in names if name not in FIRST)]
+    classes = [class_section(f"tau.{name}", kind) for name, kind in _classes("tau", order)]
+    return paragraphs(
+        *classes, _title("Functions and constants of tau"), _functions("tau", names), _constants("tau", names)
+    )
 
 
 def synchronous() -> str:
@@ -276,12 +283,7 @@ def extensions() -> str:
     return paragraphs(*parts)
 
 
-def opening() -> str:
-    return field_table(open_agent)
-
-
 TABLES: dict[str, Callable[[], str]] = {
-    "open": opening,
     "library": library,
     "sync": synchronous,
     "events": event_classes,
