@@ -6,8 +6,11 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from types import ModuleType
 
@@ -40,6 +43,20 @@ def test_a_version_without_a_section_in_the_changelog_is_a_problem(check_dist: M
     assert list(check_dist.problems(wheel, sdist, tmp_path)) == [f"CHANGELOG.md has no section {version}"]
 
 
+def test_a_clone_can_be_installed_with_pip(tmp_path: Path) -> None:
+    """Offline: the dependencies are those of this environment, and the build tool is installed."""
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-index", "--no-deps"]
+    subprocess.run([*pip, "--no-build-isolation", "--target", tmp_path, ROOT], check=True, capture_output=True)
+    command = [sys.executable, "-c", "import tau; print(tau.__file__, tau.__version__)"]
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, check=True)
+    place, version = done.stdout.split()
+    assert Path(place) == tmp_path / "tau" / "__init__.py"
+    assert version == tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert sorted(file.name for file in (tmp_path / "bin").iterdir()) == ["pi", "tau"]
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed: the picture was not compared")
 def test_the_picture_of_the_terminal_shows_what_the_commands_print() -> None:
     command = [sys.executable, ROOT / "scripts" / "make_pictures.py", "--check"]
     done = subprocess.run(command, capture_output=True, text=True)

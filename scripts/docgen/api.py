@@ -24,6 +24,8 @@ from tau.records.base import Record
 
 # The names that a reader of the reference looks for first; the others follow in alphabetical order.
 FIRST = ("open", "Agent", "Run", "Result", "Budget")
+# Classes that programs construct by calling them, apart from records.
+CONSTRUCTED = ("RpcClient",)
 # Values without a docstring of their own.
 CONSTANTS = {
     "tau.AgentEvent": "Every event that an agent in this process can send: the union of the classes in `tau.events`.",
@@ -133,7 +135,9 @@ def _parameters(function: Callable[..., Any], *, skip_first: bool) -> str:
 
 
 def _default(value: Any) -> str:
-    return value.__name__ if inspect.isclass(value) or inspect.isfunction(value) else repr(value)
+    if inspect.isclass(value) or inspect.isfunction(value):
+        return value.__name__
+    return f"{type(value).__name__}()" if type(value).__repr__ is object.__repr__ else repr(value)
 
 
 # Markdown
@@ -164,7 +168,9 @@ def class_section(name: str, kind: type[Any]) -> str:
 def _fields(kind: type[Any]) -> str:
     if is_dataclass(kind):
         return field_table(kind)
-    if not issubclass(kind, Record) or not kind.__struct_fields__:
+    if kind.__name__ in CONSTRUCTED:
+        return f"Parameters: {', '.join(f'`{name}`' for name in _parameters(kind, skip_first=False).split(', '))}."
+    if not getattr(kind, "__struct_fields__", ()):
         return ""
     return f"Fields: {_field_names(kind)}."
 
@@ -200,7 +206,7 @@ def _facade_section(name: str, kind: type[Any], peer: type[Any]) -> str:
     own = [member for member in members(kind) if known.get(member.name) != member.doc]
     same = [f"`{member.name}`" for member in members(kind) if member not in own]
     listed = f"The same as in `tau.{peer.__name__}`, but blocking: {', '.join(same)}."
-    return paragraphs(_title(name), _prose(_doc(kind)), "\n".join(map(_entry, own)), listed)
+    return paragraphs(_title(name), _prose(_doc(kind)), _fields(kind), "\n".join(map(_entry, own)), listed)
 
 
 def _constants(module: str, names: Sequence[str]) -> str:
