@@ -137,7 +137,7 @@ def _parameters(function: Callable[..., Any], *, skip_first: bool) -> str:
 def _default(value: Any) -> str:
     if inspect.isclass(value) or inspect.isfunction(value):
         return value.__name__
-    return f"{type(value).__name__}()" if type(value).__repr__ is object.__repr__ else repr(value)
+    return f"{type(value).__name__}()" if " object at 0x" in repr(value) else repr(value)
 
 
 # Markdown
