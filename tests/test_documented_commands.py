@@ -39,7 +39,6 @@ PREPARE = (
 )
 PROJECT = {
     "README.md": "# Tides\n\nTables of tides.\n",
-    "STYLE.md": "Short lines.\n",
     "app.py": "print('hello')\n",
 }
 
