@@ -33,7 +33,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-fast test-local check bench bench-gate format docs site coverage gate fuzz soak lock clean
+.PHONY: help setup demo test test-fast test-local check bench bench-gate format docs site pictures dist coverage gate fuzz soak lock clean
 
 help:  ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{ printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -98,6 +98,12 @@ docs: $(READY)  ## regenerate the pages of docs/ with generated tables
 
 site: $(READY)  ## docs/ and README as pages for a browser, in build/site
 	@$(PY) scripts/build_site.py $(ARGS)
+
+pictures: $(READY)  ## the pictures of README, from a real run (the export needs Chromium)
+	@$(PY) scripts/make_pictures.py $(ARGS)
+
+dist: $(READY)  ## build the wheel and the sdist in dist/, and try the wheel in a clean environment (needs a package index)
+	@$(PY) scripts/check_dist.py $(ARGS)
 
 coverage: $(READY)  ## run the tests and show the lines they never reach
 	@rm -f .coverage .coverage.*

@@ -1,11 +1,11 @@
-"""A reviewer for CI: what has changed in a folder is read, findings are printed, and the exit code tells of them.
+"""A reviewer for CI: reads the changes in a folder, prints the findings, and exits with 1 if there are any.
 
-    python examples/ci_reviewer.py                                  # what is not committed here, and a script as model
-    python examples/ci_reviewer.py FOLDER --since origin/main       # what a branch changes
+    python examples/ci_reviewer.py                                  # uncommitted changes here; a script plays the model
+    python examples/ci_reviewer.py FOLDER --since origin/main       # the changes of a branch
     python examples/ci_reviewer.py --model anthropic/claude-sonnet-4-5
 
-The exit code is 0 without findings, 1 with some, 2 if there was no review. The script that plays the model by default
-finds what people meant to remove; it is there to show how the parts fit, offline.
+The exit code is 0 without findings, 1 with findings, 2 if the review failed. The script that plays the model by default
+finds TODOs and debug output; it shows how the parts fit together, offline.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import Any, Literal
 import tau
 
 LEFT_BEHIND = re.compile(r"TODO|FIXME|XXX|breakpoint\(\)|console\.log|print\(.debug", re.IGNORECASE)
-ASKED = """Review these changes. Report mistakes only: what is wrong, unsafe or left behind, not matters of taste. Read
-files around them where you have to. No findings is a good result.
+INSTRUCTIONS = """Review these changes. Report mistakes only: what is wrong, unsafe or left behind, not matters of
+taste. Read related files where necessary. No findings is a good result.
 
 """
 
@@ -47,7 +47,7 @@ def changes(folder: str, since: str) -> str:
 
 
 def script(diff: str) -> list[dict[str, Any]]:
-    """What the scripted model says to this diff: one call of the tool that takes the result."""
+    """The answer of the scripted model to this diff: one call of the tool that takes the result."""
     findings, file, line = [], "", 0
     for row in diff.splitlines():
         if row.startswith("+++ "):
@@ -63,11 +63,11 @@ def script(diff: str) -> list[dict[str, Any]]:
 
 
 async def review(folder: str, diff: str, model: str | None) -> tau.Result:
-    who: dict[str, Any] = {"model": model} if model else {"script": script(diff)}
+    source: dict[str, Any] = {"model": model} if model else {"script": script(diff)}
     budget = tau.Budget(max_turns=20, time_limit=600)
-    tools = ["read", "grep", "find", "ls"]  # it may look, and nothing else
-    async with tau.open(folder, session=False, tools=tools, budget=budget, trust=False, **who) as agent:
-        return await agent.prompt(ASKED + diff, output_schema=Review)
+    tools = ["read", "grep", "find", "ls"]  # read-only
+    async with tau.open(folder, session=False, tools=tools, budget=budget, trust=False, **source) as agent:
+        return await agent.prompt(INSTRUCTIONS + diff, output_schema=Review)
 
 
 def main() -> int:

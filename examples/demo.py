@@ -15,7 +15,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 PI = Path(sys.executable).parent / "pi"
-PATIENCE = 60  # seconds, for everything together
+TIMEOUT_S = 60  # for all prompts together
 LINES_SHOWN = 3
 
 PROMPTS = (
@@ -62,7 +62,7 @@ def ask(pi: subprocess.Popen[bytes], prompt: str) -> None:
                 sys.exit(f"The model failed: {why}")
             case {"type": "agent_settled"}:
                 return
-    sys.exit(f"pi ended before its answer was complete, or had not answered after {PATIENCE} seconds.")
+    sys.exit(f"pi ended before its answer was complete, or had not answered after {TIMEOUT_S} seconds.")
 
 
 def main() -> None:
@@ -70,7 +70,7 @@ def main() -> None:
         sys.exit(f"There is no {PI}. Run this by `make demo`, which installs it.")
     command = [str(PI), "--mode", "rpc", "--no-session", "--model", "demo"]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as pi:
-        watchdog = threading.Timer(PATIENCE, pi.kill)  # a client must not wait for ever
+        watchdog = threading.Timer(TIMEOUT_S, pi.kill)  # a client must not wait forever
         watchdog.start()
         try:
             for prompt in PROMPTS:
@@ -90,4 +90,4 @@ if __name__ == "__main__":
     try:
         main()
     except BrokenPipeError:
-        sys.exit("pi ended before the prompt was sent; its reason stands above.")
+        sys.exit("pi ended before the prompt was sent; see the message above.")

@@ -1,9 +1,9 @@
-"""The same client, and a real pi at the other end.
+"""The RPC client with a real pi.
 
     python examples/drive_pi.py                         # the first pi on PATH that is not tau
     python examples/drive_pi.py node path/to/cli.js     # or this one
 
-Where there is none, it says so. What a prompt does needs a model and its key, as pi itself does.
+If pi is not installed, it prints a notice. The prompt needs a model and its key, configured in pi.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def installed_pi() -> list[str] | None:
 def main(words: list[str]) -> int:
     executable = words or installed_pi()
     if executable is None:
-        print("There is no pi on this machine, so there is nothing to drive. For the same with tau: rpc_client.py")
+        print("pi is not installed. For the same with tau, see rpc_client.py")
         return 0
     try:
         with sync.RpcClient(executable=executable, args=["--no-session"]) as pi:

@@ -4,7 +4,7 @@
     uvicorn --app-dir examples fastapi_endpoint:app
     curl -N -d '{"text": "list the files here"}' -H 'content-type: application/json' localhost:8000/prompt
 
-Run as a program it asks itself once, without a network.
+Run as a program, it sends one request to itself, without a network.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ try:
     from fastapi import FastAPI
     from fastapi.responses import StreamingResponse
 except ImportError:
-    print("FastAPI is not installed, so there is nothing to show: pip install fastapi")
+    print("This example needs FastAPI: pip install fastapi")
     sys.exit(0)
 
 app = FastAPI()
@@ -36,9 +36,9 @@ class Question:
 
 @app.post("/prompt")
 async def prompt(question: Question) -> StreamingResponse:
-    """Each request has an agent of its own; a client that goes away takes it along."""
+    """Each request has its own agent, which is closed if the client disconnects."""
 
-    async def told() -> AsyncIterator[str]:
+    async def stream() -> AsyncIterator[str]:
         async with tau.open(model="demo", session=False) as agent:
             run = agent.prompt(question.text)
             async for event in run:
@@ -52,14 +52,14 @@ async def prompt(question: Question) -> StreamingResponse:
             result = await run
             yield line("done", {"stopReason": result.stop_reason, "tokens": result.usage.total_tokens})
 
-    return StreamingResponse(told(), media_type="text/event-stream")
+    return StreamingResponse(stream(), media_type="text/event-stream")
 
 
 def line(event: str, data: object) -> str:
     return f"event: {event}\ndata: {json.dumps(data)}\n\n"
 
 
-async def ask_yourself(text: str) -> None:
+async def request_once(text: str) -> None:
     """One request, as a server would hand it to the application."""
     body = json.dumps({"text": text}).encode()
     scope: dict[str, Any] = {
@@ -83,4 +83,4 @@ async def ask_yourself(text: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(ask_yourself(" ".join(sys.argv[1:]) or "list the files here"))
+    asyncio.run(request_once(" ".join(sys.argv[1:]) or "list the files here"))

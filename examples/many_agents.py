@@ -1,4 +1,4 @@
-"""Many agents at once in one process: each has its folder, its tools, its session. A few at a time do the asking.
+"""Many agents in one process, each with its own folder, tools and session. A semaphore limits the concurrent runs.
 
 python examples/many_agents.py 20
 """
@@ -12,11 +12,11 @@ from pathlib import Path
 
 import tau
 
-AT_A_TIME = 8  # model calls; the agents themselves cost next to nothing
+MAX_CONCURRENT_RUNS = 8  # because of the provider's rate limits; agents themselves are cheap
 
 
-async def look(folder: Path, turn: asyncio.Semaphore) -> tuple[str, tau.Result]:
-    async with turn, tau.open(folder, model="demo", session=False) as agent:
+async def look(folder: Path, limit: asyncio.Semaphore) -> tuple[str, tau.Result]:
+    async with limit, tau.open(folder, model="demo", session=False) as agent:
         return folder.name, await agent.prompt("list the files here")
 
 
@@ -25,9 +25,9 @@ async def main(count: int, place: Path) -> None:
     for number, folder in enumerate(folders, 1):
         folder.mkdir()
         (folder / f"file-{number}.txt").write_text("hello\n")
-    turn = asyncio.Semaphore(AT_A_TIME)
+    limit = asyncio.Semaphore(MAX_CONCURRENT_RUNS)
     cost = 0.0
-    for work in asyncio.as_completed([look(folder, turn) for folder in folders]):
+    for work in asyncio.as_completed([look(folder, limit) for folder in folders]):
         name, result = await work
         cost += result.cost
         (listed,) = [message for message in result.messages if isinstance(message, tau.events.ToolResult)]

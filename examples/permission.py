@@ -1,4 +1,4 @@
-"""Nothing runs without a yes: the person at the terminal is asked before each tool.
+"""A permission callback: asks at the terminal before each tool call that does more than read.
 
 python examples/permission.py
 yes n | python examples/permission.py

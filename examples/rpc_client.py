@@ -30,10 +30,10 @@ def show(event: events.RpcEvent) -> None:
 async def main(question: str) -> None:
     async with RpcClient(model="demo", args=["--no-session"]) as agent:
         unsubscribe = agent.on_event(show)
-        heard = await agent.prompt_and_wait(question)
+        received = await agent.prompt_and_wait(question)
         unsubscribe()
         stats = await agent.get_session_stats()
-        print(f"{len(heard)} events, {stats.tool_calls} tool calls, {stats.total_messages} messages")
+        print(f"{len(received)} events, {stats.tool_calls} tool calls, {stats.total_messages} messages")
 
 
 if __name__ == "__main__":

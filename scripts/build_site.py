@@ -1,16 +1,17 @@
-"""The documents as a site: `make site` writes build/site, which is looked at without a server and without a network.
+"""Build the documentation as a website: `make site` writes build/site, which needs no server and no network.
 
     python scripts/build_site.py [FOLDER]
 
-The site has the tree of the repository, so a link only has to change its ending:
-x.md becomes x.html, README.md index.html, and a source file a page that shows it.
-It begins with the README and docs/, and grows by what these link to. What is in
-the list at the side, and in which order, docs/README.md says. A link that leads
-nowhere is an error.
+The site has the tree of the repository, so a link only has to change its ending: x.md becomes x.html, README.md
+index.html, and a source file a page that shows it. It starts with README.md and docs/, and grows by what these link
+to. docs/README.md defines the sidebar and the order of the pages. A link without a target is an error.
+
+The search index is a script (search-index.js), because a page that was opened from a file may not fetch one.
 """
 
 from __future__ import annotations
 
+import json
 import os.path
 import re
 import shutil
@@ -31,6 +32,8 @@ from tau.export.code import Highlighter, language
 ROOT = Path(__file__).parent.parent
 CONTENTS = Path("docs/README.md")
 STYLE = Path("site.css")
+SCRIPT = Path("site.js")
+INDEX = Path("search-index.js")
 PICTURES = {".png", ".svg", ".jpg"}
 _COMMENT = re.compile(r"^<!--.*?-->\n", re.MULTILINE | re.DOTALL)
 _SCHEME = re.compile(r"[a-z]+:")
@@ -47,6 +50,7 @@ class Page(NamedTuple):
     title: str
     html: str
     sections: list[tuple[str, str]]  # address and title of its second-level headings
+    texts: list[tuple[str, str, str]]  # address, title and plain text of each section, for the search
 
 
 def build(folder: Path, root: Path = ROOT) -> list[str]:
@@ -54,6 +58,7 @@ def build(folder: Path, root: Path = ROOT) -> list[str]:
     shutil.rmtree(folder, ignore_errors=True)
     wrong: list[str] = []
     contents = _contents(root)
+    index: list[list[object]] = []
     docs = sorted((root / "docs").rglob("*.md"))
     waiting = [Path("README.md"), *(path.relative_to(root) for path in docs if not path.name.endswith(".in.md"))]
     seen = set(waiting)
@@ -67,11 +72,25 @@ def build(folder: Path, root: Path = ROOT) -> list[str]:
         links: list[Path] = []
         tokens, env = _read(source, root)
         wrong += _follow(tokens, source, root, links)
-        target.write_text(_framed(_page(tokens, env, source), source, contents, root), encoding="utf-8")
+        page = _page(tokens, env, source)
+        target.write_text(_framed(page, source, contents, root), encoding="utf-8")
+        if source.suffix == ".md":
+            index += _index_entries(page, source, contents, root)
         waiting += [link for link in dict.fromkeys(links) if link not in seen]
         seen.update(links)
     shutil.copyfile(Path(__file__).with_suffix(".css"), folder / STYLE)
+    shutil.copyfile(Path(__file__).with_suffix(".js"), folder / SCRIPT)
+    (folder / INDEX).write_text(f"window.SEARCH_INDEX = {json.dumps(index, ensure_ascii=False)};\n", encoding="utf-8")
     return wrong
+
+
+def _index_entries(page: Page, source: Path, contents: list[Group], root: Path) -> Iterator[list[object]]:
+    """Yield [address, page, section, text, weight] for each section. Pages about internals weigh less."""
+    group = next((group.title for group in contents if source in group.pages), "")
+    weight = 0.5 if group in ("", "Internals") else 1
+    url = _target(source, root).as_posix()
+    for address, section, text in page.texts:
+        yield [f"{url}#{address}" if address else url, page.title, section, text, weight]
 
 
 def _target(source: Path, root: Path) -> Path:
@@ -125,8 +144,11 @@ def _page(tokens: list[Token], env: dict[str, Any], source: Path) -> Page:
     """Headings get the addresses that GitHub gives them."""
     taken: Counter[str] = Counter()
     title, sections = str(source), []
+    texts: list[tuple[str, str, list[str]]] = [("", "", [])]
     for at, token in enumerate(tokens):
         if token.type != "heading_open":
+            is_title = at and tokens[at - 1].type == "heading_open"
+            texts[-1][2].append("" if is_title else _plain(token))
             continue
         words = "".join(child.content for child in tokens[at + 1].children or () if child.type != "html_inline")
         address = anchor(words)
@@ -136,9 +158,19 @@ def _page(tokens: list[Token], env: dict[str, Any], source: Path) -> Page:
         token.attrs["id"] = address
         if token.tag == "h1":
             title = words
-        elif token.tag == "h2":
+        else:
+            texts.append((address, words, []))
+        if token.tag == "h2":
             sections.append((address, words))
-    return Page(title, PARSER.renderer.render(tokens, PARSER.options, env), sections)
+    joined = [(address, words, " ".join(" ".join(pieces).split())) for address, words, pieces in texts]
+    return Page(title, PARSER.renderer.render(tokens, PARSER.options, env), sections, joined)
+
+
+def _plain(token: Token) -> str:
+    """The text of a token without markup."""
+    if token.type in ("fence", "code_block"):
+        return token.content
+    return "".join(" " if child.type == "softbreak" else child.content for child in token.children or ())
 
 
 def _contents(root: Path) -> list[Group]:
@@ -158,15 +190,33 @@ def _contents(root: Path) -> list[Group]:
 
 def _framed(page: Page, source: Path, contents: list[Group], root: Path) -> str:
     home = "" if page.title == "tau" else " · tau"
+    up = os.path.relpath(Path("."), _target(source, root).parent).replace(os.sep, "/")
     return FRAME.format(
         title=escape(page.title) + home,
-        style=os.path.relpath(STYLE, _target(source, root).parent).replace(os.sep, "/"),
+        style=f"{up}/{STYLE}",
+        script=f"{up}/{SCRIPT}",
+        neighbours=_neighbours(source, contents, root),
         home=_between(source, Path("README.md"), root),
         contents=_between(source, CONTENTS, root),
         list="\n".join(_listed(group, page, source, root) for group in contents),
         page=page.html,
         source=escape(str(source)),
     )
+
+
+def _neighbours(source: Path, contents: list[Group], root: Path) -> str:
+    """Links to the previous and the next page of the sidebar."""
+    pages = [(path, title) for group in contents for path, title in group.pages.items()]
+    at = next((number for number, (path, _) in enumerate(pages) if path == source), None)
+    if at is None:
+        return ""
+    links = [("prev", "Previous", pages[at - 1 : at]), ("next", "Next", pages[at + 1 : at + 2])]
+    shown = [
+        f'<a rel="{rel}" href="{_between(source, path, root)}"><small>{word}</small>{escape(title)}</a>'
+        for rel, word, found in links
+        for path, title in found
+    ]
+    return f'<div class="neighbours">{"".join(shown)}</div>'
 
 
 def _listed(group: Group, page: Page, source: Path, root: Path) -> str:
@@ -216,14 +266,20 @@ FRAME = """\
 <link rel="stylesheet" href="{style}">
 </head>
 <body>
-<header><a class="home" href="{home}">tau</a><a class="menu" href="#pages">all pages</a></header>
+<header><a class="home" href="{home}">tau</a>
+<div class="search" role="search">
+<input id="search" type="search" placeholder="Search ( / )" aria-label="Search" autocomplete="off">
+<ul id="found" hidden></ul></div>
+<a class="menu" href="#pages">all pages</a></header>
 <main>
 {page}
+{neighbours}
 <footer>{source}</footer>
 </main>
-<nav id="pages" aria-label="all pages"><p><a href="{contents}">Documents</a></p>
+<nav id="pages" aria-label="all pages"><p><a href="{contents}">Documentation</a></p>
 {list}
 </nav>
+<script src="{script}"></script>
 </body>
 </html>
 """

@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 from docgen.__main__ import FOLDER, MARKER, main, page
 from docgen.__main__ import TABLES as OWN_TABLES
+from docgen.api import public_names, undocumented
 from docgen.tables import EVENTS, TABLES, anchor, settings_rows, tag
 from docgen.words import in_words
+from markdown_it import MarkdownIt
 
 from support.rpc_process import Agent, Json
 from tau.cli.flags import FLAGS
@@ -59,6 +61,35 @@ def test_every_setting_says_what_it_means() -> None:
 @pytest.mark.parametrize("name", [*KINDS, *map(tag, EVENTS), *(f"{tool} tool" for tool in TOOLS)])
 def test_every_command_event_and_tool_has_a_section(name: str) -> None:
     assert name in TITLES
+
+
+def test_every_public_name_of_the_library_has_a_docstring() -> None:
+    assert undocumented() == []
+
+
+def test_every_public_name_of_the_library_is_in_the_reference() -> None:
+    reference = (FOLDER / "api.md").read_text(encoding="utf-8")
+    names = [name for listed in public_names().values() for name in listed]
+    assert [name for name in names if not re.search(rf"[`. ]{name}\b", reference)] == []
+
+
+def test_every_table_of_a_generated_page_is_one_table() -> None:
+    """A blank line or a line break inside a cell ends the table, and the rest of it becomes a paragraph of pipes."""
+    broken = []
+    for template in sorted(FOLDER.glob("*.in.md")):
+        made = FOLDER / template.name.replace(".in.md", ".md")
+        tokens = MarkdownIt("commonmark").enable("table").parse(made.read_text(encoding="utf-8"))
+        inside = 0
+        for token in tokens:
+            inside += (token.type == "table_open") - (token.type == "table_close")
+            if token.type == "inline" and not inside and re.search(r"^\||\|$", token.content, re.MULTILINE):
+                broken.append(f"{made.name}: {token.content[:60]}")
+    assert broken == []
+
+
+def test_the_table_of_commands_has_every_command() -> None:
+    section = PAGE.partition("\n## Commands\n")[2].partition("\n### ")[0]
+    assert re.findall(r"^\| \[(\w+)\]", section, re.MULTILINE) == list(KINDS)
 
 
 @pytest.mark.parametrize("name", [flag.name for flag in FLAGS])

@@ -72,8 +72,8 @@ def test_no_address_on_a_page_is_taken_twice(pages: dict[Path, Addresses]) -> No
 
 
 def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
-    assert "<script" not in (site / "index.html").read_text()
-    assert "http" not in (site / "site.css").read_text()
+    assert re.findall("<script[^>]*>", (site / "index.html").read_text()) == ['<script src="./site.js">']
+    assert "http" not in (site / "site.css").read_text() + (site / "site.js").read_text()
     assert [page.name for page in site.rglob("*.html") if 'src="http' in page.read_text()] == []
 
 
@@ -95,6 +95,17 @@ def test_a_page_has_the_title_of_its_navigation_entry() -> None:
     assert {link: title for title, link in entries} == titles
 
 
+def test_a_link_to_a_page_names_the_page_and_not_its_file(site: Path) -> None:
+    named = re.compile(r'<a href="[^"]*\.html[^"]*">([a-z-]+\.md)</a>')
+    found = {page.name: named.findall(page.read_text()) for page in site.glob("docs/*.html")}
+    assert {name: texts for name, texts in found.items() if texts} == {}
+
+
+def test_a_page_leads_to_the_previous_and_the_next_page_of_the_list(site: Path) -> None:
+    page = (site / "docs" / "quickstart.html").read_text()
+    assert re.findall(r'<a rel="(\w+)" href="(.+?)"', page) == [("prev", "../index.html"), ("next", "media/demo.html")]
+
+
 def test_code_is_highlighted_and_sources_are_pages(site: Path) -> None:
     assert '<span class="k">' in (site / "docs" / "sdk.html").read_text()
     assert "tau.open" in (site / "examples" / "minimal.py.html").read_text()
@@ -103,7 +114,7 @@ def test_code_is_highlighted_and_sources_are_pages(site: Path) -> None:
 def test_a_link_that_leads_nowhere_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "scripts").mkdir()
     (tmp_path / "docs").mkdir()
-    for name in ("build_site.py", "build_site.css"):
+    for name in ("build_site.py", "build_site.css", "build_site.js"):
         (tmp_path / "scripts" / name).write_text((PROGRAM.parent / name).read_text())
     (tmp_path / "README.md").write_text("# one\n\n[two](docs/two.md), [away](../away.md), [web](https://example.com)\n")
     (tmp_path / "docs" / "README.md").write_text("# all\n\n## list\n\n- [one](../README.md)\n")
@@ -142,3 +153,71 @@ def test_a_browser_opens_a_page_without_complaints(browser: Browser, site: Path,
     assert browser.run("document.documentElement.scrollWidth") <= width
     told = [event for event in browser.events if event.get("method") in ("Runtime.exceptionThrown", "Log.entryAdded")]
     assert told == []
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("width", [390, 1280], ids=["phone", "desktop"])
+@pytest.mark.parametrize(
+    ("words", "first"),
+    [
+        ("structured output", "docs/structured-output.html"),
+        ("abort", "docs/protocol.html#abort"),
+        ("session", "docs/sessions.html"),
+    ],
+)
+def test_the_search_finds_a_page_without_a_server(
+    browser: Browser, site: Path, words: str, first: str, width: int
+) -> None:
+    browser.look(width, 900)
+    browser.open(site / "docs" / "cli.html")
+    browser.run(f"""
+        document.querySelector('#search').value = {words!r};
+        document.querySelector('#search').dispatchEvent(new Event('input'));
+    """)
+    wait_for(browser, "!document.querySelector('#found').hidden")
+    found = browser.run("[...document.querySelectorAll('#found a')].map(link => link.href)")
+    assert found[0] == f"{site.as_uri()}/{first}"
+    assert browser.run("document.querySelector('#found').getBoundingClientRect().left") >= 0
+    assert browser.run("document.documentElement.scrollWidth") <= width
+    browser.run("document.querySelector('#search').value = 'nosuchword'")
+    browser.run("document.querySelector('#search').dispatchEvent(new Event('input'))")
+    wait_for(browser, "document.querySelector('#found').textContent.startsWith('Nothing found')")
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("width", [390, 1280], ids=["phone", "desktop"])
+@pytest.mark.parametrize("name", ["index.html", "docs/quickstart.html", "docs/sdk.html", "docs/protocol.html"])
+def test_no_code_is_clipped_and_every_block_has_a_copy_button(
+    browser: Browser, site: Path, name: str, width: int
+) -> None:
+    browser.look(width, 900)
+    browser.open(site / name)
+    clipped = "[...document.querySelectorAll('main pre')].filter(block => block.scrollWidth > block.clientWidth).length"
+    assert browser.run(clipped) == 0
+    blocks = browser.run("document.querySelectorAll('main pre').length")
+    assert blocks > 0
+    assert browser.run("document.querySelectorAll('main .code > .copy').length") == blocks
+
+
+@pytest.mark.timeout(400)
+def test_a_copy_button_reports_that_it_has_copied(browser: Browser, site: Path) -> None:
+    browser.look(1280, 900)
+    browser.open(site / "docs" / "quickstart.html")
+    browser.run("document.querySelector('.copy').click()")
+    wait_for(browser, "document.querySelector('.copy').textContent === 'copied'")
+
+
+def wait_for(browser: Browser, condition: str) -> None:
+    """Wait until an expression is true in the page."""
+    waiting = f"""
+        await new Promise((resolve, reject) => {{
+            const until = Date.now() + 60000;
+            const look = () => {{
+                if ({condition}) resolve();
+                else if (Date.now() > until) reject(new Error('timed out'));
+                else setTimeout(look, 10);
+            }};
+            look();
+        }})
+    """
+    browser.run(f"(async () => {{ {waiting} }})()")

@@ -68,6 +68,7 @@ TITLES: dict[Any, str] = {
     **{record: f"{tag(record)} request" for record in REQUESTS},
     **{record: f"{tag(record)} entry" for record in ENTRIES},
     **{record: _name(record) for record in (*IMAGES, *MODELS, *PARTS, *OUTCOMES, *SCRIPT)},
+    commands.ImageGiven: "prompt image",
     dialogs.UiResponse: "extension_ui_response",
     entries.Header: "session header",
 }
@@ -109,7 +110,12 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def field_table(record: type[Record], written: WrittenBy) -> str:
     rows = [_known(record, field) for field in fields(record, written, link)]
-    return table(("field", "type", "presence"), [(f"`{name}`", kind, presence) for name, kind, presence in rows])
+    return table(("field", "type", "required"), [(f"`{name}`", kind, required_cell(at)) for name, kind, at in rows])
+
+
+def required_cell(presence: str) -> str:
+    """Return a cell of the "required" column: "yes", "no", or "no, default `5`"."""
+    return "yes" if presence == "required" else presence.replace("optional", "no", 1)
 
 
 def _known(record: type[Record], field: Field) -> Field:
@@ -224,12 +230,12 @@ def tool_sections() -> str:
             (
                 f"`{name}`",
                 _schema(schema),
-                "required" if name in required else "optional",
+                "yes" if name in required else "no",
                 schema.get("description", ""),
             )
             for name, schema in tool.parameters["properties"].items()
         ]
-        parts += [f"### {tool.name} tool", tool.description, table(("parameter", "type", "presence", "meaning"), rows)]
+        parts += [f"### {tool.name} tool", tool.description, table(("parameter", "type", "required", "meaning"), rows)]
     return paragraphs(*parts)
 
 

@@ -88,7 +88,7 @@ def _alternatives(kind: Any, link: Link) -> list[str]:
         return ["object" if inside[1] is Any else f"object with {in_words(inside[1], link)} values"]
     if origin in (Union, UnionType):
         return _of_union(inside, link)
-    raise TypeError(f"tau/docs/words.py has no words for {kind!r}")
+    raise TypeError(f"docgen/words.py has no words for {kind!r}")
 
 
 def _of_union(kinds: Sequence[Any], link: Link) -> list[str]:
@@ -114,7 +114,7 @@ def sentences(record: type[Record]) -> str:
     return re.sub(r"`(\w+)`", lambda match: f"`{names.get(match[1], match[1])}`", text)
 
 
-def meanings(record: type[Record]) -> dict[str, str]:
+def meanings(record: type[Any]) -> dict[str, str]:
     """Return the docstring of each field that has one."""
     (declared,) = ast.parse(inspect.getsource(record)).body
     assert isinstance(declared, ast.ClassDef)

@@ -77,6 +77,6 @@ def test_many_agents_at_once(tmp_path: Path) -> None:
 def test_an_endpoint_streams_or_says_what_is_missing(tmp_path: Path) -> None:
     said = run(tmp_path, "fastapi_endpoint.py")
     if find_spec("fastapi") is None:
-        assert said == "FastAPI is not installed, so there is nothing to show: pip install fastapi\n"
+        assert said == "This example needs FastAPI: pip install fastapi\n"
         pytest.skip("FastAPI is not installed: the endpoint was NOT tried")
     assert "event: tool" in said and "notes.txt" in said and "event: done" in said

@@ -42,6 +42,8 @@ class AutoCompactionStart(Event, tag="auto_compaction_start"):
 
 
 class AutoCompactionEnd(Event, tag="auto_compaction_end"):
+    """End of an automatic compaction, in most dialects."""
+
     result: CompactionResult | None = None
     aborted: bool = False
     will_retry: bool = False
@@ -49,6 +51,8 @@ class AutoCompactionEnd(Event, tag="auto_compaction_end"):
 
 
 class EntryAppended(Event, tag="entry_appended"):
+    """An entry was added to the session; newer releases of pi send it."""
+
     entry: Any
 
 

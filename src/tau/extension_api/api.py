@@ -107,6 +107,7 @@ class Pi:
         return function
 
     def unregister_tool(self, name: str) -> None:
+        """Remove a tool of this extension."""
         self._unregister("tool", name)
 
     def register_command(self, name: str, handler: Callable[..., Any], description: str | None = None) -> None:
@@ -116,6 +117,8 @@ class Pi:
         )
 
     def command(self, name: str, description: str | None = None) -> Callable[[F], F]:
+        """Register a slash command: a decorator for `f(args, ctx)`."""
+
         def register(function: F) -> F:
             self.register_command(name, function, description)
             return function
@@ -138,6 +141,7 @@ class Pi:
         self._register("flag", name, without_none(type=kind, default=default, description=description), None, name)
 
     def get_flag(self, name: str) -> Any:
+        """Return the value of a command-line flag that this extension registered."""
         return self._flags.get(name)
 
     def register_provider(self, name: str, provider: Mapping[str, Any]) -> None:
@@ -158,6 +162,7 @@ class Pi:
             self._register("provider", name, {**spec, "stream": True}, _stream_target(stream), name)
 
     def unregister_provider(self, name: str) -> None:
+        """Remove a provider of this extension."""
         self._unregister("provider", name)
 
     def register_shortcut(self, key: str, handler: Callable[..., Any], description: str | None = None) -> None:
@@ -184,12 +189,15 @@ class Pi:
         self.tell("append_entry", without_none(customType=custom_type, data=data))
 
     def set_session_name(self, name: str) -> None:
+        """Name the session."""
         self.tell("set_session_name", {"name": name})
 
     def get_session_name(self) -> str | None:
+        """Return the name of the session; None if it has none."""
         return self._channel.facts.get("sessionName")
 
     def set_label(self, entry_id: str, label: str | None) -> None:
+        """Label an entry of the session; None removes the label."""
         self.tell("set_label", without_none(entryId=entry_id, label=label))
 
     async def exec(
@@ -199,15 +207,19 @@ class Pi:
         return Event(await run_program(command, list(args), timeout, cwd or self._channel.facts.get("cwd")))
 
     def get_active_tools(self) -> list[str]:
+        """Return the names of the tools that the model can use now."""
         return list(self._channel.facts.get("activeTools") or ())
 
     def set_active_tools(self, names: Sequence[str]) -> None:
+        """Make exactly these tools active, from the next turn on."""
         self.tell("set_active_tools", {"names": list(names)})
 
     async def get_all_tools(self) -> list[dict[str, Any]]:
+        """Return all tools, with their descriptions and parameters."""
         return await self.act("get_all_tools")  # type: ignore[no-any-return]
 
     async def get_commands(self) -> list[dict[str, Any]]:
+        """Return the slash commands of extensions, templates and skills."""
         return await self.act("get_commands")  # type: ignore[no-any-return]
 
     async def get_models(self) -> list[dict[str, Any]]:
@@ -220,19 +232,23 @@ class Pi:
         return bool(await self.act("set_model", {"provider": provider, "modelId": id}))
 
     def get_thinking_level(self) -> str | None:
+        """Return the current thinking level."""
         return self._channel.facts.get("thinkingLevel")
 
     def set_thinking_level(self, level: str) -> None:
+        """Set the thinking level."""
         self.tell("set_thinking_level", {"level": level})
 
     # Transport
 
     def tell(self, name: str, params: dict[str, Any] | None = None) -> None:
+        """Send a notification to tau. Prefer the methods of this class."""
         if not self._ready:
             raise ExtensionFailure(TOO_EARLY)
         self._channel.tell(name, params or {})
 
     async def act(self, name: str, params: dict[str, Any] | None = None) -> Any:
+        """Send a request to tau and return its result. Prefer the methods of this class."""
         if not self._ready:
             raise ExtensionFailure(TOO_EARLY)
         return await self._channel.act(name, params or {})

@@ -71,15 +71,19 @@ class Ui:
         self._channel = channel
 
     async def select(self, title: str, options: Sequence[str], timeout: int | None = None) -> str | None:
+        """Let the user choose one of the options. Returns None if the dialog was cancelled or timed out."""
         return await self._ask("select", title=title, options=list(options), timeout=timeout)  # type: ignore[no-any-return]
 
     async def confirm(self, title: str, message: str = "", timeout: int | None = None) -> bool:
+        """Ask a yes/no question. Returns False if the dialog was cancelled or timed out."""
         return bool(await self._ask("confirm", title=title, message=message, timeout=timeout))
 
     async def input(self, title: str, placeholder: str | None = None, timeout: int | None = None) -> str | None:
+        """Ask for one line of text. Returns None if the dialog was cancelled or timed out."""
         return await self._ask("input", title=title, placeholder=placeholder, timeout=timeout)  # type: ignore[no-any-return]
 
     async def editor(self, title: str, prefill: str | None = None) -> str | None:
+        """Ask for text of several lines. Returns None if the dialog was cancelled."""
         return await self._ask("editor", title=title, prefill=prefill)  # type: ignore[no-any-return]
 
     def notify(self, message: str, type: str | None = None) -> None:
@@ -96,9 +100,11 @@ class Ui:
         self._channel.tell("set_widget", without_none(widgetKey=key, widgetLines=shown, widgetPlacement=placement))
 
     def set_title(self, title: str) -> None:
+        """Set the title of the terminal or window."""
         self._channel.tell("set_title", {"title": title})
 
     def set_editor_text(self, text: str) -> None:
+        """Replace the text in the client's input field."""
         self._channel.tell("set_editor_text", {"text": text})
 
     paste_to_editor = set_editor_text
@@ -106,25 +112,32 @@ class Ui:
     # These need a terminal of tau's own and do nothing.
 
     async def custom(self, *args: Any, **options: Any) -> None:
+        """Does nothing: for compatibility with pi, needs its terminal."""
         return None
 
     def get_editor_text(self) -> str:
+        """Return "": for compatibility with pi, needs its terminal."""
         return ""
 
     def get_tools_expanded(self) -> bool:
+        """Return False: for compatibility with pi, needs its terminal."""
         return False
 
     def get_all_themes(self) -> list[Any]:
+        """Return []: for compatibility with pi, needs its terminal."""
         return []
 
     def get_theme(self, name: str) -> None:
+        """Return None: for compatibility with pi, needs its terminal."""
         return None
 
     def set_theme(self, theme: Any) -> dict[str, Any]:
+        """Return an error: for compatibility with pi, needs its terminal."""
         error = "Theme switching not supported in RPC mode" if self._channel.facts.get("hasUI") else "UI not available"
         return {"success": False, "error": error}
 
     def _nothing(self, *args: Any, **options: Any) -> None:
+        """Does nothing: for compatibility with pi, needs its terminal."""
         return None
 
     on_terminal_input = set_working_message = set_working_indicator = set_working_visible = _nothing
@@ -143,21 +156,26 @@ class SessionView:
 
     @property
     def id(self) -> str | None:
+        """The id of the session."""
         return self._channel.facts.get("sessionId")
 
     @property
     def file(self) -> str | None:
+        """The path of the session file; None for a session in memory."""
         return self._channel.facts.get("sessionFile")
 
     @property
     def name(self) -> str | None:
+        """The name of the session; None if it has none."""
         return self._channel.facts.get("sessionName")
 
     @property
     def leaf_id(self) -> str | None:
+        """The id of the entry that the next entry will follow."""
         return self._channel.facts.get("leafId")
 
     async def entries(self) -> list[dict[str, Any]]:
+        """Return all entries in the order in which they were added."""
         return await self._channel.act("get_entries", {})  # type: ignore[no-any-return]
 
     async def branch(self, from_id: str | None = None) -> list[dict[str, Any]]:
@@ -165,15 +183,19 @@ class SessionView:
         return await self._channel.act("get_branch", without_none(fromId=from_id))  # type: ignore[no-any-return]
 
     async def tree(self) -> list[dict[str, Any]]:
+        """Return the entries as a tree."""
         return await self._channel.act("get_tree", {})  # type: ignore[no-any-return]
 
     async def entry(self, id: str) -> dict[str, Any] | None:
+        """Return one entry; None if it does not exist."""
         return await self._channel.act("get_entry", {"id": id})  # type: ignore[no-any-return]
 
     async def label(self, id: str) -> str | None:
+        """Return the label of an entry; None if it has none."""
         return await self._channel.act("get_label", {"id": id})  # type: ignore[no-any-return]
 
     async def header(self) -> dict[str, Any] | None:
+        """Return the header of the session file."""
         return await self._channel.act("get_header", {})  # type: ignore[no-any-return]
 
 
@@ -249,12 +271,15 @@ class CommandContext(Context):
     """The `ctx` of a command, which can switch sessions. Methods that hooks can cancel return {"cancelled": bool}."""
 
     async def wait_for_idle(self) -> None:
+        """Wait until no run is in progress."""
         await self._channel.act("wait_for_idle", {})
 
     async def new_session(self, parent_session: str | None = None) -> Mapping[str, Any]:
+        """Start a new session."""
         return await self._channel.act("new_session", without_none(parentSession=parent_session))  # type: ignore[no-any-return]
 
     async def fork(self, entry_id: str) -> Mapping[str, Any]:
+        """Continue in a new session from the point before an earlier user message."""
         return await self._channel.act("fork", {"entryId": entry_id})  # type: ignore[no-any-return]
 
     async def navigate(
@@ -265,6 +290,7 @@ class CommandContext(Context):
         replace_instructions: bool | None = None,
         label: str | None = None,
     ) -> Mapping[str, Any]:
+        """Continue from another entry of this session."""
         params = without_none(
             targetId=target_id,
             summarize=summarize,
@@ -275,6 +301,7 @@ class CommandContext(Context):
         return await self._channel.act("navigate_tree", params)  # type: ignore[no-any-return]
 
     async def switch_session(self, path: str) -> Mapping[str, Any]:
+        """Open the session in a file."""
         return await self._channel.act("switch_session", {"sessionPath": path})  # type: ignore[no-any-return]
 
     async def reload(self) -> None:

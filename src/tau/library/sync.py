@@ -255,6 +255,7 @@ def opener(open: Callable[P, opening.Opening]) -> Callable[P, Agent]:
     """Wrap `tau.open`: same parameters, but returns the synchronous Agent."""
 
     def open_and_wait(*args: P.args, **named: P.kwargs) -> Agent:
+        """Open an agent and wait until it is ready. The parameters are those of `tau.open`."""
         return Agent(open(*args, **named))
 
     return open_and_wait

@@ -111,14 +111,17 @@ class Assistant(Message, tag="assistant"):
 
     @property
     def tool_calls(self) -> list[ToolCall]:
+        """The tool calls in the message."""
         return [block for block in self.content if type(block) is ToolCall]
 
     @property
     def text(self) -> str:
+        """The text blocks, concatenated."""
         return "".join(block.text for block in self.content if isinstance(block, Text))
 
     @property
     def failed(self) -> bool:
+        """True if the message ended with an error or was aborted."""
         return self.stop_reason in ("error", "aborted")
 
 

@@ -19,7 +19,7 @@ from tau.store.config_values import is_command, resolve_value
 from tau.store.keys import AUTHENTICATED, Keys
 
 HOW_TO_GET_A_MODEL = (
-    "Set the API key of a provider, for example ANTHROPIC_API_KEY, and start again. `pi --list-models` lists the "
+    "Set the API key of a provider, for example ANTHROPIC_API_KEY, and start again. `tau --list-models` lists the "
     "providers and what each needs; `--model demo` needs no key."
 )
 NO_MODEL = f"No model selected. {HOW_TO_GET_A_MODEL}"
