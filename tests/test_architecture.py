@@ -52,7 +52,8 @@ INSIDE = {
         "machine": {""},
         "sandbox": {"", "machine"},
         "history": {""},
-        "models": {""},
+        "login": {""},
+        "models": {"", "login"},
         "extensions": {"", "models"},
         "runs": {"", "extensions", "history", "models"},
         "session": {"", "runs", "extensions", "history", "models"},
@@ -65,7 +66,10 @@ INSIDE = {
 PASSAGES = {("cli/main.py", "rpc")}
 
 PURE = {"errors", "records", "wire", "core", "llm", "export"}
-IMPURE_FILES = {"llm/http.py", "llm/http_pool.py", "llm/http_connection.py", "llm/aws.py", "llm/gcp.py"}
+IMPURE_FILES = {
+    *("llm/http.py", "llm/http_pool.py", "llm/http_connection.py", "llm/http_request.py"),
+    *("llm/aws.py", "llm/gcp.py"),
+}
 IMPURE = {
     *("asyncio", "concurrent", "multiprocessing", "threading", "select", "selectors", "signal"),
     *("time", "datetime", "random", "secrets", "uuid"),
@@ -78,6 +82,7 @@ LATE = {
     "__init__.py": {"*"},
     "cli/main.py": {"*"},
     "cli/session_options.py": {"tau.cli.resume", "tau.runtime.machine.hardening"},
+    "cli/login.py": {"getpass", "webbrowser"},
     "cli/doctor.py": {"tau.runtime.sandbox.landlock"},
     "llm/apis.py": {"*"},
     "wire/dialects/__init__.py": {"*"},
@@ -99,6 +104,7 @@ LATE = {
     "store/extension_modules.py": {"hashlib"},
     "store/procfs.py": {"ctypes"},
     "store/trust.py": {"hashlib"},
+    "runtime/models/selection.py": {"tau.runtime.login.refresh"},
     "runtime/models/bundled.py": {"xllamacpp"},
     "tools/images.py": {"PIL.Image", "PIL.ImageOps"},
     "runtime/history/html_export.py": {"tau.export", "tau.export.page"},

@@ -9,7 +9,7 @@ from tau.runtime.terminal import emit
 from tau.wire.dialects import NAMES
 
 PROGRAMS = ("pi", "tau")
-COMMANDS = ("completion", "doctor")
+COMMANDS = ("completion", "doctor", "login", "logout")
 FILES = {"FILE", "DIR", "PATH", "PATH|ID"}  # values that are files
 # Values that the table of flags does not list.
 WORDS = {"thinking": THINKING_LEVELS, "dialect": NAMES, "model": ("demo",), "permissions": ("ask", "rules")}

@@ -82,6 +82,7 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
         Flag("remove", "", "", "with `tau trust`: revoke trust in the project"),
     ),
     "other": (
+        Flag("device", "", "", "with `tau login`: log in with a code on another device"),
         Flag("offline", "", "", "make no network connections except to the model"),
         Flag("verbose", "", "", "log more to stderr"),
         Flag("help", "h", "", "print this help"),

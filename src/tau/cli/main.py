@@ -34,6 +34,8 @@ COMMANDS = {
     "completion": "tau.cli.completion",
     "doctor": "tau.cli.doctor",
     "extension": "tau.cli.extension",
+    "login": "tau.cli.login",
+    "logout": "tau.cli.login",
     "trust": "tau.cli.trust",
 }
 NO_PROMPT = "There is no prompt: give a message, or pipe text to stdin."

@@ -72,13 +72,26 @@ class ConnectionPool:
         proxy: str | None = None,
         connect: float | None = None,
     ) -> HttpExchange:
+        """Send a POST request. Returns when the response headers have arrived."""
+        return await self.request("POST", url, headers, body, proxy=proxy, connect=connect)
+
+    async def request(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: list[bytes],
+        *,
+        proxy: str | None = None,
+        connect: float | None = None,
+    ) -> HttpExchange:
         """Send a request. Returns when the response headers have arrived."""
         server, target, auth = _parse_url(url, proxy)
         sent = {"host": server.authority, **auth, **headers}
         if proxy and not server.secure:
             sent.update(_basic_auth(proxy, "proxy-authorization"))
             target = f"http://{server.authority}{target}"
-        head = _request_head(f"POST {target} HTTP/1.1", sent)
+        head = _request_head(f"{method} {target} HTTP/1.1", sent)
         while (connection := self._take_idle(server)) is not None:
             try:
                 return await _exchange(connection, head, body, again=True)
