@@ -67,7 +67,7 @@ PASSAGES = {("cli/main.py", "rpc")}
 
 PURE = {"errors", "records", "wire", "core", "llm", "export"}
 IMPURE_FILES = {
-    *("llm/http.py", "llm/http_pool.py", "llm/http_connection.py", "llm/http_request.py"),
+    *("llm/http.py", "llm/http_pool.py", "llm/http_connection.py", "llm/http_request.py", "llm/socks.py"),
     *("llm/aws.py", "llm/gcp.py"),
 }
 IMPURE = {
@@ -90,7 +90,7 @@ LATE = {
     "llm/gcp.py": {"google.auth", "google.auth.exceptions"},
     "llm/http.py": {"calendar", "email.utils", "ssl", "tau.llm.http_pool"},
     "llm/proxies.py": {"ipaddress", "urllib.request"},
-    "llm/http_pool.py": {"base64"},
+    "llm/http_pool.py": {"base64", "tau.llm.socks"},
     "tools/registry.py": {"*"},
     "tools/read_tracking.py": {"hashlib"},
     "core/text/terminal_text.py": {"unicodedata"},

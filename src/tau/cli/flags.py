@@ -161,7 +161,7 @@ environment:
   ANTHROPIC_API_KEY           key for Claude models; OPENAI_API_KEY, GEMINI_API_KEY and many more
   PI_CODING_AGENT_DIR         where settings.json and models.json are (default: ~/.pi/agent)
   PI_DIALECT                  the same as --dialect
-  HTTPS_PROXY, NO_PROXY       a proxy, and hosts to reach without it
+  HTTPS_PROXY, NO_PROXY       a proxy (http:// or socks5h://), and hosts to reach without it
   SSL_CERT_FILE               certificates to trust; NODE_EXTRA_CA_CERTS names more of them
 
 exit codes:

@@ -249,9 +249,10 @@ def _connection_error(error: Exception, request: ModelRequest) -> ModelError:
         )
         return ModelError(f"Connection error: {what}{hint}", transient=False)
     if isinstance(error, ProxyRefused):
-        retry = is_transient("", error.status)
-        return ModelError(f"Connection error: {what}", status=error.status, transient=retry)
-    return ModelError(f"Connection error: {what}", transient=True)
+        # Some proxies answer 401 for a wrong password, which says nothing about the key of the model server.
+        status = 407 if error.status == 401 else error.status
+        return ModelError(f"Connection error: {what}", status=status, transient=is_transient("", status))
+    return ModelError(f"Connection error: {what}", transient=not getattr(error, "final", False))
 
 
 def _check_type(headers: Mapping[str, str]) -> None:

@@ -20,9 +20,9 @@ from tau.store.config_values import is_command, resolve_value
 from tau.store.keys import AUTHENTICATED, KEY_VARIABLES, Keys
 
 HOW_TO_SET_A_KEY = (
-    "Set an API key, for example ANTHROPIC_API_KEY or OPENAI_API_KEY, store one with `tau login`, or describe a model in models.json in the agent "
-    "folder (~/.pi/agent), then start again. Without any key, --provider ollama asks a server on this machine, and "
-    "--model demo runs the built-in offline model. `tau doctor` shows what is configured."
+    "Set an API key, for example ANTHROPIC_API_KEY or OPENAI_API_KEY, store one with `tau login`, or describe a model "
+    "in models.json in the agent folder (~/.pi/agent), then start again. Without any key, --provider ollama asks a "
+    "server on this machine, and --model demo runs the built-in offline model. `tau doctor` shows what is configured."
 )
 NO_MODEL = f"No model selected.\n\n{HOW_TO_SET_A_KEY}"
 
