@@ -52,7 +52,8 @@ INSIDE = {
         "machine": {""},
         "sandbox": {"", "machine"},
         "history": {""},
-        "models": {""},
+        "login": {""},
+        "models": {"", "login"},
         "extensions": {"", "models"},
         "runs": {"", "extensions", "history", "models"},
         "session": {"", "runs", "extensions", "history", "models"},
@@ -65,7 +66,10 @@ INSIDE = {
 PASSAGES = {("cli/main.py", "rpc")}
 
 PURE = {"errors", "records", "wire", "core", "llm", "export"}
-IMPURE_FILES = {"llm/http.py", "llm/http_pool.py", "llm/http_connection.py", "llm/aws.py", "llm/gcp.py"}
+IMPURE_FILES = {
+    *("llm/http.py", "llm/http_pool.py", "llm/http_connection.py", "llm/http_request.py", "llm/socks.py"),
+    *("llm/aws.py", "llm/gcp.py"),
+}
 IMPURE = {
     *("asyncio", "concurrent", "multiprocessing", "threading", "select", "selectors", "signal"),
     *("time", "datetime", "random", "secrets", "uuid"),
@@ -79,6 +83,7 @@ LATE = {
     "cli/main.py": {"*"},
     "cli/session_options.py": {"tau.cli.resume", "tau.runtime.machine.hardening"},
     "cli/print_mode.py": {"tau.cli.model_errors"},
+    "cli/login.py": {"getpass", "webbrowser"},
     "cli/doctor.py": {"tau.runtime.sandbox.landlock"},
     "llm/apis.py": {"*"},
     "wire/dialects/__init__.py": {"*"},
@@ -86,7 +91,7 @@ LATE = {
     "llm/gcp.py": {"google.auth", "google.auth.exceptions"},
     "llm/http.py": {"calendar", "email.utils", "ssl", "tau.llm.http_pool"},
     "llm/proxies.py": {"ipaddress", "urllib.request"},
-    "llm/http_pool.py": {"base64"},
+    "llm/http_pool.py": {"base64", "tau.llm.socks"},
     "tools/registry.py": {"*"},
     "tools/read_tracking.py": {"hashlib"},
     "core/text/terminal_text.py": {"unicodedata"},
@@ -102,7 +107,7 @@ LATE = {
     "store/procfs.py": {"ctypes"},
     "store/trust.py": {"hashlib"},
     "runtime/models/bundled.py": {"xllamacpp"},
-    "runtime/models/selection.py": {"tau.runtime.models.remedies"},
+    "runtime/models/selection.py": {"tau.runtime.login.refresh", "tau.runtime.models.remedies"},
     "tools/images.py": {"PIL.Image", "PIL.ImageOps"},
     "runtime/history/html_export.py": {"tau.export", "tau.export.page"},
     "runtime/resources.py": {"tau.store.resources"},

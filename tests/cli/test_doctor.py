@@ -152,13 +152,19 @@ def test_a_file_that_is_not_json_is_reported_with_the_line(tmp_path: Path, name:
 
 
 def test_a_file_that_others_can_read_is_reported(tmp_path: Path) -> None:
-    written(tmp_path, "auth.json", '{"openai": {"type": "api_key", "key": "!echo sk-secret"}, "x": {"type": "oauth"}}')
+    written(
+        tmp_path,
+        "auth.json",
+        '{"openai": {"type": "api_key", "key": "!echo sk-secret"}, "x": {"type": "oauth"},'
+        ' "y": {"type": "oauth", "access": "secret-a", "refresh": "secret-r", "expires": 5}}',
+    )
     (tmp_path / "auth.json").chmod(0o644)
     done = doctor(tmp_path)
     assert done.returncode == 1
     assert "other users could read it; now only you can (mode 600)" in done.stdout
     assert "  ok openai: auth.json, from a command; " in done.stdout
-    assert "x: an OAuth login, which tau does not use" in done.stdout
+    assert 'x: expected {"type": "oauth"' in done.stdout
+    assert "  -- auth.json: y: an OAuth login (expired)\n" in done.stdout
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write everywhere")

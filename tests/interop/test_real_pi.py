@@ -43,11 +43,17 @@ def pi(request: pytest.FixtureRequest, installed: None) -> list[str]:
     return [*RELEASES[request.param], "--mode", "rpc"]
 
 
+def is_0_45(pi: Sequence[str]) -> bool:
+    """This release has no session names, and goes on in the old file after a fork."""
+    return any("0.45.7" in word for word in pi)
+
+
 class Desk:
     """One project on which pi and tau work in turn, with the same settings and the same model."""
 
     def __init__(self, folder: Path, server: ModelServer, pi: Sequence[str], patch: pytest.MonkeyPatch) -> None:
         self.folder, self.server, self._pi, self._patch = folder, server, pi, patch
+        self.is_0_45 = is_0_45(pi)
 
     def tau(self, *args: str) -> Agent:
         self._patch.delenv("TAU_RPC", raising=False)
@@ -132,7 +138,8 @@ def test_a_session_goes_from_one_to_the_other_and_back(desk: Desk, first: str, s
     with getattr(desk, first)(*MODEL) as agent:
         say(agent, "one")
         say(agent, "two")
-        agent.get("set_session_name", name="shared")
+        if not desk.is_0_45:
+            agent.get("set_session_name", name="shared")
         begun = known(agent)
         assert [text(message) for message in begun["messages"]] == [
             "one",
@@ -167,11 +174,45 @@ def test_a_fork_of_one_is_a_session_of_the_other(desk: Desk, first: str, second:
         assert agent.get("fork", entryId=point["entryId"])["text"] == point["text"] == "two"
         say(agent, "other")
         fork = known(agent)
+    if desk.is_0_45 and first == "pi":
+        return fork_of_0_45(desk, origin, fork)
     assert entries(fork["file"])[0]["parentSession"] == origin["file"]
     with getattr(desk, second)("--session", fork["file"]) as agent:
         assert known(agent) == fork
         agent.get("switch_session", sessionPath=origin["file"])
         assert known(agent) == origin
+
+
+def fork_of_0_45(desk: Desk, origin: Json, fork: Json) -> None:
+    """The release copies the path into a new file, and then goes on in the old one, as a branch of it."""
+    assert fork["file"] == origin["file"]
+    (copy,) = (path for path in Path(origin["file"]).parent.glob("*.jsonl") if str(path) != origin["file"])
+    with desk.tau("--session", origin["file"]) as agent:
+        assert [text(message) for message in known(agent)["messages"]] == ["one", "Hello.", "other", "Four."]
+        agent.get("switch_session", sessionPath=str(copy))
+        assert [text(message) for message in known(agent)["messages"]] == ["one", "Hello."]
+        (row,) = (one for one in agent.get("list_sessions")["sessions"] if one["path"] == str(copy))
+        assert row["parentSessionPath"] == origin["file"]
+
+
+def test_what_tau_writes_in_dialect_2026_01_is_understood_by_0_45_7(desk: Desk) -> None:
+    if not desk.is_0_45:
+        pytest.skip("the dialect of another release")
+    with desk.tau("--dialect", "2026-01", *MODEL) as agent:
+        say(agent, "one")
+        say(agent, "two")
+        origin = agent.get("get_state")["sessionFile"]
+        point = agent.get("get_branch_messages")["messages"][1]
+        assert agent.get("branch", entryId=point["entryId"])["text"] == "two"
+        say(agent, "other")
+        fork = known(agent)
+    assert entries(fork["file"])[0]["parentSession"] == origin
+    with desk.pi("--session", fork["file"]) as agent:
+        assert known(agent) == fork
+        say(agent, "more")
+        assert [words for _, words in heard(desk.server.asked[-1])] == ["one", "Hello.", "other", "Four.", "more"]
+        agent.get("switch_session", sessionPath=origin)
+        assert [text(message) for message in known(agent)["messages"]][:2] == ["one", "Hello."]
 
 
 def test_pi_reads_the_branches_labels_and_summaries_of_tau(desk: Desk) -> None:

@@ -286,3 +286,29 @@ def test_an_api_we_do_not_speak_is_named() -> None:
     with pytest.raises(ModelError, match='The API "zork" is not supported') as caught:
         load_api("zork")
     assert caught.value.transient is False
+
+
+OAUTH = {"clientId": "c", "tokenUrl": "https://x.example/t", "authorizationUrl": "https://x.example/a"}
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({}, None),
+        ({"tokenUrl": "http://127.0.0.1:8/t"}, None),
+        ({"tokenUrl": "http://x.example/t"}, "Provider lab: tokenUrl must be an https URL."),
+        ({"revocationUrl": "ftp://x"}, "Provider lab: revocationUrl must be an https URL."),
+        ({"redirectUri": "https://x.example/cb"}, "Provider lab: redirectUri must be an http URL of this machine."),
+        (
+            {"authorizationUrl": None},
+            'Provider lab: oauthClient needs "authorizationUrl" or "deviceAuthorizationUrl".',
+        ),
+    ],
+)
+def test_an_oauth_client_replaces_the_key_and_sends_tokens_only_encrypted(
+    change: dict[str, Any], problem: str | None
+) -> None:
+    lab = {"baseUrl": "https://x.example", "api": "openai-completions", "models": [{"id": "m"}]}
+    providers, problems = parse_providers({"providers": {"lab": {**lab, "oauthClient": {**OAUTH, **change}}}})
+    assert [found.what for found in problems] == ([problem] if problem else [])
+    assert ("lab" in providers) == (problem is None)

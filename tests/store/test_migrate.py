@@ -271,3 +271,14 @@ def test_kill_during_a_lift_leaves_the_old_file_or_the_new_one(path: Path) -> No
             leftover.unlink()
         write(path, V1)
     assert (done.returncode, at > 3) == (0, True)
+
+
+@pytest.mark.parametrize("version", [1, 3])
+def test_the_parent_of_a_session_has_another_name_in_old_files(tmp_path: Path, version: int) -> None:
+    header = {**V1[0], "version": version, "branchedFrom": "/origin.jsonl"}
+    migrated = json.loads(migrate_lines([encode(header)], lambda number, problem: None)[0])
+    assert (migrated["parentSession"], "branchedFrom" in migrated) == ("/origin.jsonl", False)
+    path = tmp_path / "old.jsonl"
+    path.write_bytes(encode(header) + b"\n")
+    found = open_session(path)
+    assert found.header.parent_session == "/origin.jsonl"

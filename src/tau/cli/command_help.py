@@ -30,6 +30,15 @@ Write NAME.py to the current folder: an extension with a hook, a tool and a comm
 
   try it           tau -e NAME.py
   use it always    move it to ~/.pi/agent/extensions""",
+    "login": """\
+usage: tau login [PROVIDER]
+
+Store an API key in auth.json (asked for without echo, and checked with one request where the provider has a cheap
+one), or log in with OAuth to a provider that models.json configures for it.""",
+    "logout": """\
+usage: tau logout [PROVIDER]
+
+Remove the API key or the OAuth login of a provider from auth.json. Other entries stay.""",
     "sessions": """\
 usage: tau sessions [--all] [--session-dir DIR] [WORD ...]
 

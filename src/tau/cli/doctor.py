@@ -12,6 +12,7 @@ import os
 import platform
 import sys
 import tempfile
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
@@ -27,9 +28,9 @@ from tau.records.settings import COMPAT_NAMES, IGNORED_SETTINGS, CompatSettings,
 from tau.runtime.app.factory import load
 from tau.runtime.app.options import SessionOptions
 from tau.runtime.models.discovery import LocalServer, discover
-from tau.runtime.models.selection import ModelSelection
+from tau.runtime.models.selection import ModelSelection, expired_login_error
 from tau.runtime.terminal import say, say_marked
-from tau.store.auth import AuthFile
+from tau.store.auth import AuthFile, OAuthLogin
 from tau.store.models import read_models
 from tau.store.paths import agent_dir, working_folder
 from tau.store.settings import SettingsFile
@@ -181,9 +182,18 @@ def _auth(path: Path) -> Iterator[Finding]:
     for provider, entry in entries.items():
         kind = entry.get("type") if isinstance(entry, dict) else None
         if kind == "oauth":
-            yield Finding(NOTE, f"{path.name}: {provider}: an OAuth login, which tau does not use; it needs an API key")
+            yield _login(path, provider, entry)
         elif kind != "api_key" or not isinstance(entry.get("key"), str):
             yield _at(path, f'{provider}: expected {{"type": "api_key", "key": ...}}')
+
+
+def _login(path: Path, provider: str, entry: Any) -> Finding:
+    """An OAuth login. Whether tau can refresh it depends on models.json, so an expired one is not yet a problem."""
+    login = OAuthLogin.of(entry)
+    if login is None:
+        return _at(path, f'{provider}: expected {{"type": "oauth", "access": ..., "refresh": ..., "expires": ...}}')
+    state = "valid" if login.valid(time.time() * 1000) else "expired"
+    return Finding(NOTE, f"{path.name}: {provider}: an OAuth login ({state})")
 
 
 def _at(path: Path, mistake: str, place: str = "") -> Finding:
@@ -240,6 +250,9 @@ def _providers(models: ModelSelection) -> Iterator[Finding]:
     for name in models.catalog.providers:
         source = keys.source(name)
         if source is None:
+            continue
+        if not keys.has(name) and keys.expired_login(name) is not None:
+            yield Finding(NOTE, expired_login_error(name))
             continue
         if not keys.has(name):
             why = ", ".join(f"{variable} is not set" for variable in keys.missing(name)) or "it is empty"

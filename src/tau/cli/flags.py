@@ -82,6 +82,7 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
         Flag("remove", "", "", "with `tau trust`: revoke trust in the project"),
     ),
     "other": (
+        Flag("device", "", "", "with `tau login`: log in with a code on another device"),
         Flag("offline", "", "", "make no network connections except to the model"),
         Flag("verbose", "", "", "log more to stderr"),
         Flag("help", "h", "", "print this help"),
@@ -101,6 +102,8 @@ COMMANDS = {
     "completion": "print a completion script for your shell",
     "doctor": "check the configuration, and report mistakes in it",
     "extension": "write a template for an extension",
+    "login": "store an API key, or log in with OAuth",
+    "logout": "remove a stored key or login",
     "sessions": "list the sessions of this project",
     "trust": "trust this project, or revoke the trust",
 }
@@ -173,7 +176,7 @@ environment:
   ANTHROPIC_API_KEY           key for Claude models; OPENAI_API_KEY, GEMINI_API_KEY and many more
   PI_CODING_AGENT_DIR         where settings.json and models.json are (default: ~/.pi/agent)
   PI_DIALECT                  the same as --dialect
-  HTTPS_PROXY, NO_PROXY       a proxy, and hosts to reach without it
+  HTTPS_PROXY, NO_PROXY       a proxy (http:// or socks5h://), and hosts to reach without it
   SSL_CERT_FILE               certificates to trust; NODE_EXTRA_CA_CERTS names more of them
 
 exit codes:

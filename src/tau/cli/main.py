@@ -35,6 +35,8 @@ COMMANDS = {
     "doctor": "tau.cli.doctor",
     "extension": "tau.cli.extension",
     "sessions": "tau.cli.sessions",
+    "login": "tau.cli.login",
+    "logout": "tau.cli.login",
     "trust": "tau.cli.trust",
 }
 # First words that pi always takes as a command. They manage packages, which this version does not have.

@@ -11,6 +11,7 @@ from __future__ import annotations
 import pkgutil
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
+from urllib.parse import SplitResult, urlsplit
 
 from tau.records.base import UNSET, BadRecord, Record, UnsetType, Value, decode, encode, field, replace
 from tau.records.models import Model, Price
@@ -95,6 +96,8 @@ SERVERS = {
 }
 LOCAL_PROVIDERS = frozenset(name for name, server in SERVERS.items() if server.local)
 
+LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
+
 
 class ModelConfig(Record):
     """A model in models.json; omitted fields come from the provider or a default."""
@@ -113,6 +116,19 @@ class ModelConfig(Record):
     thinking_level_map: dict[str, str | None] | UnsetType = UNSET
 
 
+class OAuthClient(Record):
+    """The user's own OAuth client at a provider. pi accepts only a name in `oauth`, so the field has another name."""
+
+    client_id: str
+    token_url: str
+    authorization_url: str | None = None
+    device_authorization_url: str | None = None
+    revocation_url: str | None = None
+    client_secret: str | None = None
+    scopes: list[str] = []
+    redirect_uri: str = "http://127.0.0.1/callback"
+
+
 class ProviderConfig(Record):
     base_url: str | None = None
     api_key: str | None = None
@@ -122,6 +138,7 @@ class ProviderConfig(Record):
     auth_header: bool = False
     models: list[ModelConfig] | None = None
     model_overrides: dict[str, dict[str, Any]] | None = None
+    oauth_client: OAuthClient | None = None
 
 
 class CatalogProblem(Value):
@@ -169,12 +186,16 @@ def parse_providers(content: Any) -> tuple[dict[str, ProviderConfig], list[Catal
 
 
 def _config_problems(name: str, config: ProviderConfig) -> Iterator[tuple[str, str]]:
+    if config.oauth_client is not None:
+        yield from _oauth_problems(name, config.oauth_client)
     if not config.models:
-        if config.base_url is None and config.compat is UNSET and not config.model_overrides:
+        nothing = config.base_url is None and config.compat is UNSET and not config.model_overrides
+        if nothing and config.oauth_client is None:
             yield "", f'Provider {name}: must specify "baseUrl", "compat", "modelOverrides", or "models".'
         return
     built_in = name in DEFAULT_MODELS or name in SERVERS
-    for field_name, value in (("baseUrl", config.base_url), ("apiKey", config.api_key)):
+    key = config.api_key if config.oauth_client is None else ""
+    for field_name, value in (("baseUrl", config.base_url), ("apiKey", key)):
         if value is None and not built_in:
             yield "", f'Provider {name}: "{field_name}" is required when defining custom models.'
             return
@@ -184,6 +205,41 @@ def _config_problems(name: str, config: ProviderConfig) -> Iterator[tuple[str, s
             yield place, f'Provider {name}, model {model.id}: no "api" specified. Set at provider or model level.'
         if model.context_window <= 0 or model.max_tokens <= 0:
             yield place, f"Provider {name}, model {model.id}: contextWindow and maxTokens must be greater than 0."
+
+
+def _oauth_problems(name: str, client: OAuthClient) -> Iterator[tuple[str, str]]:
+    """Tokens must not cross a network unencrypted, and a redirect must come back to this machine."""
+    if client.authorization_url is None and client.device_authorization_url is None:
+        yield ".oauthClient", f'Provider {name}: oauthClient needs "authorizationUrl" or "deviceAuthorizationUrl".'
+    urls = {
+        "tokenUrl": client.token_url,
+        "authorizationUrl": client.authorization_url,
+        "deviceAuthorizationUrl": client.device_authorization_url,
+        "revocationUrl": client.revocation_url,
+    }
+    for field_name, url in urls.items():
+        if url is not None and not _is_secure(url):
+            yield f".oauthClient.{field_name}", f"Provider {name}: {field_name} must be an https URL."
+    redirect = _split(client.redirect_uri)
+    if redirect is None or redirect.scheme != "http" or redirect.hostname not in LOOPBACK_HOSTS:
+        problem = f"Provider {name}: redirectUri must be an http URL of this machine."
+        yield ".oauthClient.redirectUri", problem
+
+
+def _is_secure(url: str) -> bool:
+    parts = _split(url)
+    return parts is not None and (
+        (parts.scheme == "https" and bool(parts.hostname))
+        or (parts.scheme == "http" and parts.hostname in LOOPBACK_HOSTS)
+    )
+
+
+def _split(url: str) -> SplitResult | None:
+    try:
+        parts = urlsplit(url)
+        return parts if parts.port != 0 else None
+    except ValueError:
+        return None
 
 
 class Catalog:

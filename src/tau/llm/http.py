@@ -142,18 +142,9 @@ class Http:
             raise _connection_error(error, request) from None
 
     def _ssl_context(self) -> ssl.SSLContext:
-        """Trust the system's certificates, or those named in the environment. Loaded on first use."""
-        import ssl
-
+        """Loaded on first use."""
         if self._context is None:
-            context = ssl.create_default_context()
-            context.set_alpn_protocols(["http/1.1"])
-            if more := os.environ.get("NODE_EXTRA_CA_CERTS"):  # companies with their own CA configure pi this way
-                try:
-                    context.load_verify_locations(more)
-                except OSError as error:
-                    log.warning("cannot load NODE_EXTRA_CA_CERTS=%s: %s", more, error)
-            self._context = context
+            self._context = trusted_certificates()
         return self._context
 
     async def _next_chunk(self, response: HttpExchange, request: ModelRequest, seconds: float | None) -> bytes:
@@ -197,6 +188,20 @@ class Http:
             await asyncio.wait(self._draining, timeout=1)
         if self._connections is not None:
             await self._connections.close()
+
+
+def trusted_certificates() -> ssl.SSLContext:
+    """A TLS context that trusts the system's certificates, or those that the environment names."""
+    import ssl
+
+    context = ssl.create_default_context()
+    context.set_alpn_protocols(["http/1.1"])
+    if more := os.environ.get("NODE_EXTRA_CA_CERTS"):  # companies with their own CA configure pi this way
+        try:
+            context.load_verify_locations(more)
+        except OSError as error:
+            log.warning("cannot load NODE_EXTRA_CA_CERTS=%s: %s", more, error)
+    return context
 
 
 def _request_headers(headers: Mapping[str, str]) -> dict[str, str]:
@@ -244,9 +249,10 @@ def _connection_error(error: Exception, request: ModelRequest) -> ModelError:
         )
         return ModelError(f"Connection error: {what}{hint}", transient=False)
     if isinstance(error, ProxyRefused):
-        retry = is_transient("", error.status)
-        return ModelError(f"Connection error: {what}", status=error.status, transient=retry)
-    return ModelError(f"Connection error: {what}", transient=True)
+        # Some proxies answer 401 for a wrong password, which says nothing about the key of the model server.
+        status = 407 if error.status == 401 else error.status
+        return ModelError(f"Connection error: {what}", status=status, transient=is_transient("", status))
+    return ModelError(f"Connection error: {what}", transient=not getattr(error, "final", False))
 
 
 def _check_type(headers: Mapping[str, str]) -> None:

@@ -15,7 +15,7 @@ import ssl
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NamedTuple
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from tau.errors import shortened
 from tau.llm.http_connection import HttpConnection, HttpExchange, NoResponse
@@ -72,13 +72,26 @@ class ConnectionPool:
         proxy: str | None = None,
         connect: float | None = None,
     ) -> HttpExchange:
+        """Send a POST request. Returns when the response headers have arrived."""
+        return await self.request("POST", url, headers, body, proxy=proxy, connect=connect)
+
+    async def request(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: list[bytes],
+        *,
+        proxy: str | None = None,
+        connect: float | None = None,
+    ) -> HttpExchange:
         """Send a request. Returns when the response headers have arrived."""
         server, target, auth = _parse_url(url, proxy)
         sent = {"host": server.authority, **auth, **headers}
-        if proxy and not server.secure:
+        if proxy and not server.secure and not _is_socks(proxy):
             sent.update(_basic_auth(proxy, "proxy-authorization"))
             target = f"http://{server.authority}{target}"
-        head = _request_head(f"POST {target} HTTP/1.1", sent)
+        head = _request_head(f"{method} {target} HTTP/1.1", sent)
         while (connection := self._take_idle(server)) is not None:
             try:
                 return await _exchange(connection, head, body, again=True)
@@ -126,6 +139,8 @@ class ConnectionPool:
         if server.proxy is None:
             return await self._connect(server.host, server.port, self._context() if server.secure else None)
         proxy = urlsplit(server.proxy)
+        if _is_socks(server.proxy):
+            return await self._connect_socks(proxy, server)
         context = self._context() if proxy.scheme == "https" else None
         proxy_address = proxy.hostname or "", proxy.port or PORTS[proxy.scheme]
         connection = await self._connect(*proxy_address, context, who="the proxy ")
@@ -144,6 +159,22 @@ class ConnectionPool:
             connection.drop()
             raise
 
+    async def _connect_socks(self, proxy: SplitResult, server: Origin) -> HttpConnection:
+        from tau.llm.socks import open_socket
+
+        sock = await open_socket(proxy, server.host, server.port)
+        try:
+            _, connection = await asyncio.get_running_loop().create_connection(
+                lambda: HttpConnection(self._open),
+                sock=sock,
+                ssl=self._context() if server.secure else None,
+                server_hostname=server.host if server.secure else None,
+            )
+        except BaseException:
+            sock.close()
+            raise
+        return connection
+
     async def _connect(self, host: str, port: int, context: ssl.SSLContext | None, who: str = "") -> HttpConnection:
         loop = asyncio.get_running_loop()
         try:
@@ -157,6 +188,10 @@ class ConnectionPool:
             raise ValueError(f"{host!r} is not a valid host name") from error
         except OSError as error:
             raise ConnectionError(f"cannot connect to {who}{host}:{port}: {_reason(error)}") from None
+
+
+def _is_socks(proxy: str) -> bool:
+    return proxy.startswith("socks")
 
 
 async def _exchange(connection: HttpConnection, head: bytes, body: list[bytes], *, again: bool) -> HttpExchange:

@@ -1,8 +1,8 @@
 """Which proxy a request goes through, according to an environment.
 
-The variables are those of curl and other programs: http_proxy, https_proxy, all_proxy and no_proxy, in lower or upper
-case. If the environment has none of them, the proxies of the system settings are used (macOS). Local servers are
-always reached directly.
+A proxy speaks HTTP (http://, https://) or SOCKS5. The variables are those of curl and other programs: http_proxy,
+https_proxy, all_proxy and no_proxy, in lower or upper case. If the environment has none of them, the proxies of the
+system settings are used (macOS). Local servers are always reached directly.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tau.errors import ModelError
+
+SOCKS_SCHEMES = ("socks5", "socks5h", "socks")  # llm/socks.py implements them
 
 
 def proxy_for(url: str, environment: Mapping[str, str]) -> str | None:
@@ -73,6 +75,8 @@ def _check_proxy(proxy: str, scheme: str) -> str:
         valid = False
     if not valid:
         raise ModelError(f"The proxy address for {scheme} is invalid.", transient=False)
+    if parts.scheme in SOCKS_SCHEMES:
+        return parts.geturl()  # with the scheme in lower case
     if parts.scheme not in ("http", "https"):
         raise ModelError(f"tau does not support {parts.scheme} proxies.", transient=False)
     return address

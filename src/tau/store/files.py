@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -20,11 +21,11 @@ MAX_SMALL_BYTES = 4 * 1024 * 1024
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold the lock of `path`. Raises TimeoutError if another program does not release it."""
+def locked(path: Path, timeout: float = LOCK_TIMEOUT_S) -> Iterator[None]:
+    """Hold the lock of `path`. Raises TimeoutError if another program does not release it within `timeout` seconds."""
     lock = path.with_name(path.name + ".lock")
     make_folder(path.parent)
-    deadline = time.monotonic() + LOCK_TIMEOUT_S
+    deadline = time.monotonic() + timeout
     while True:
         try:
             lock.mkdir(mode=0o700)
@@ -42,6 +43,26 @@ def locked(path: Path) -> Iterator[None]:
     finally:
         with suppress(OSError):
             lock.rmdir()
+
+
+@contextmanager
+def locked_for_long(path: Path, timeout: float) -> Iterator[None]:
+    """`locked` for longer work, such as a request to a server: the lock is kept from becoming stale."""
+    with locked(path, timeout):
+        done = threading.Event()
+        keeper = threading.Thread(target=_keep_fresh, args=(path.with_name(path.name + ".lock"), done), daemon=True)
+        keeper.start()
+        try:
+            yield
+        finally:
+            done.set()
+            keeper.join()
+
+
+def _keep_fresh(lock: Path, done: threading.Event) -> None:
+    while not done.wait(STALE_LOCK_S / 5):
+        with suppress(OSError):
+            os.utime(lock)
 
 
 def make_folder(path: Path) -> None:

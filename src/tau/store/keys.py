@@ -2,21 +2,28 @@
 
 A value in a file may be a key, a variable or a command (see config_values.py). A command in auth.json runs once, and
 again after a server has rejected its key; a command in models.json runs each time a key is needed.
+
+The access token of an OAuth login in auth.json is used while it is valid. runtime/login refreshes the logins of
+providers with an OAuth client of the user (`refreshable`); an expired login that only pi can refresh is used only to
+say so, if there is no other key.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from collections import ChainMap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tau.store.auth import AuthFile
+from tau.store.auth import AuthFile, OAuthLogin
 from tau.store.config_values import is_command, missing_variables, resolve_value, variables_in
 
 # Placeholder for a key where the environment has other credentials, which the API's own module reads.
 AUTHENTICATED = "<authenticated>"
+# The source of a token of an OAuth login, for display.
+LOGIN = "auth.json (OAuth login)"
 
 KEY_VARIABLES = {
     "amazon-bedrock": ("AWS_BEARER_TOKEN_BEDROCK",),
@@ -61,6 +68,8 @@ KEY_VARIABLES = {
     "zai": ("ZAI_API_KEY",),
     "zai-coding-cn": ("ZAI_CODING_CN_API_KEY",),
 }
+# Values of these sources are used as they are: they are not names of variables, nor commands.
+LITERAL_SOURCES = ("--api-key", LOGIN)
 # These are tokens, which are sent in another header than keys.
 BEARER_VARIABLES = {"ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_OAUTH_TOKEN"}
 
@@ -92,8 +101,12 @@ class Keys:
         self._for_all: str | None = None
         self.configured: dict[str, str] = {}
         self.headers: list[str] = []  # values of headers in models.json, which may be keys
+        self.refreshable: frozenset[str] = frozenset()  # providers whose logins tau can refresh
+        self.auth_file = auth_file
         file = AuthFile(auth_file)
-        self._saved = {name: entry for name, entry in file.read().items() if _is_key(entry)}
+        entries = file.read()
+        self._saved = {name: entry for name, entry in entries.items() if _is_key(entry)}
+        self._logins = _logins(entries)
         self.problems = file.problems
         self._command_keys: dict[str, str] = {}  # keys that commands of auth.json have printed
 
@@ -108,14 +121,16 @@ class Keys:
     def has(self, provider: str) -> bool:
         """True if there is a key. Runs no command to find out."""
         source, text = self._found(provider)
-        if not text or is_command(text) or source == "--api-key":
+        if source == LOGIN:
+            return provider in self.refreshable or self.expired_login(provider) is None
+        if not text or source in LITERAL_SOURCES or is_command(text):
             return bool(text)
         return resolve_value(text, self.environment(provider)) is not None
 
     def runs_command(self, provider: str) -> bool:
         """True if `get` runs a command and must be called in a thread."""
         source, text = self._found(provider)
-        return source != "--api-key" and is_command(text or "")
+        return source not in LITERAL_SOURCES and is_command(text or "")
 
     def get(self, provider: str) -> str | None:
         """Return the key; None if there is none."""
@@ -127,6 +142,7 @@ class Keys:
         """Return every key seen so far, from any source: no log may show them. Runs no command."""
         found = {self._environment.get(name) for name in self.variables()}
         found |= {self._for_all, *self._given.values(), *self._used}
+        found |= {token for login in self._logins.values() for token in (login.access, login.refresh)}
         found |= {resolve_value(text, self._environment) for text in self._written() if not is_command(text)}
         return {key for key in found if key}
 
@@ -144,7 +160,7 @@ class Keys:
         source, text = self._found(provider)
         if text is None:
             return None
-        if source == "--api-key":
+        if source in LITERAL_SOURCES:
             return text
         if source != "auth.json" or not is_command(text):
             return resolve_value(text, self.environment(provider))
@@ -170,7 +186,31 @@ class Keys:
 
     def is_token(self, provider: str) -> bool:
         """True if `get` returns a bearer token, for APIs that send keys in another header."""
-        return self.source(provider) in BEARER_VARIABLES
+        return self.source(provider) in (*BEARER_VARIABLES, LOGIN)
+
+    # OAuth logins.
+
+    def login(self, provider: str) -> OAuthLogin | None:
+        """Return the login whose token `get` returns, valid or expired; None if the key has another source."""
+        return self._logins.get(provider) if self.source(provider) == LOGIN else None
+
+    def expired_login(self, provider: str) -> OAuthLogin | None:
+        """Return the login whose token `get` returns, if it has expired."""
+        login = self.login(provider)
+        return None if login is None or login.valid(time.time() * 1000) else login
+
+    def set_login(self, provider: str, login: OAuthLogin) -> None:
+        """Use a refreshed login from now on."""
+        self._used |= {token for token in (login.access, login.refresh) if token}
+        self._logins[provider] = login
+
+    def reload_login(self, provider: str) -> bool:
+        """Read a login again that another program may have refreshed. True if the token has changed."""
+        known, login = self._logins.get(provider), _logins(AuthFile(self.auth_file).read()).get(provider)
+        if login is None or (known is not None and login.access == known.access):
+            return False
+        self.set_login(provider, login)
+        return True
 
     def environment(self, provider: str) -> Mapping[str, str]:
         """Return the environment for a provider; auth.json may add variables for it alone."""
@@ -189,6 +229,16 @@ class Keys:
             return "--api-key", self._given[provider]
         if provider in self._saved:
             return "auth.json", self._saved[provider]["key"]
+        login = self._logins.get(provider)
+        if login is not None and (provider in self.refreshable or login.valid(time.time() * 1000)):
+            return LOGIN, login.access
+        source, text = self._found_outside(provider)
+        if login is not None and (text is None or missing_variables(text, self._environment)):
+            return LOGIN, login.access
+        return source, text
+
+    def _found_outside(self, provider: str) -> tuple[str | None, str | None]:
+        """The same for the environment and models.json."""
         for name in KEY_VARIABLES.get(provider, ()):
             if self._environment.get(name):
                 return name, f"${name}"
@@ -212,3 +262,8 @@ class Keys:
 
 def _is_key(entry: Any) -> bool:
     return isinstance(entry, dict) and entry.get("type") == "api_key" and isinstance(entry.get("key"), str)
+
+
+def _logins(entries: Mapping[str, Any]) -> dict[str, OAuthLogin]:
+    found = {name: OAuthLogin.of(entry) for name, entry in entries.items()}
+    return {name: login for name, login in found.items() if login is not None}

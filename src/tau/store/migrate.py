@@ -1,7 +1,8 @@
 """Migrates session files of older versions to the current one.
 
     1 to 2    entries get ids and parents: each one follows the one before it;
-              a compaction names the first kept entry by id instead of by number
+              a compaction names the first kept entry by id instead of by number;
+              branchedFrom of the header is renamed to parentSession
     2 to 3    the role hookMessage is renamed to custom
 
 Works on plain values. Lines that cannot be read are reported and left out of the migrated file; the original keeps
@@ -38,6 +39,8 @@ def migrate_lines(lines: list[bytes], report: Callable[[int, str], None]) -> lis
         if entry and isinstance(message := entry.get("message"), dict) and message.get("role") == "hookMessage":
             message["role"] = "custom"
     header["version"] = VERSION
+    if "branchedFrom" in header:
+        header.setdefault("parentSession", header.pop("branchedFrom"))
     return [encode(entry) for entry in entries if entry is not None]
 
 

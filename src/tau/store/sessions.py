@@ -139,6 +139,8 @@ def read_header(line: bytes) -> Header | None:
             value[name] = ""
     if not isinstance(value.get("parentSession"), str):
         value.pop("parentSession", None)
+        if isinstance(value.get("branchedFrom"), str):  # its name before pi 0.31
+            value["parentSession"] = value["branchedFrom"]
     if not isinstance(value.get("version"), int):
         value["version"] = 1
     try:

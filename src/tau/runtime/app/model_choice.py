@@ -69,6 +69,7 @@ def known_models(
         return ModelSelection(Catalog(environment=environment), keys), [trouble] if trouble else []
     given, problems = parse_providers(content)
     keys.configured = {name: provider.api_key for name, provider in given.items() if provider.api_key}
+    keys.refreshable = frozenset(name for name, provider in given.items() if provider.oauth_client is not None)
     keys.headers = [text for provider in given.values() for text in provider.headers.values()]
     keys.headers += [
         text for one in given.values() for model in one.models or () for text in (model.headers or {}).values()

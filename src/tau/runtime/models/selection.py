@@ -15,14 +15,25 @@ from tau.records.base import UNSET, replace
 from tau.records.messages import Assistant
 from tau.records.models import Model, ThinkingLevel
 from tau.records.settings import Settings
+from tau.store.auth import OAuthLogin
 from tau.store.config_values import is_command, resolve_value
-from tau.store.keys import AUTHENTICATED, Keys
+from tau.store.keys import AUTHENTICATED, KEY_VARIABLES, Keys
 
 HOW_TO_GET_A_MODEL = (
     "Set the API key of a provider, for example ANTHROPIC_API_KEY, and start again. `tau --list-models` lists the "
     "providers and what each needs; `--model demo` needs no key."
 )
 NO_MODEL = f"No model selected. {HOW_TO_GET_A_MODEL}"
+
+
+def expired_login_error(provider: str) -> str:
+    """The error for a login that only pi can refresh."""
+    variables = KEY_VARIABLES.get(provider, ())
+    key = f"set {variables[-1]}, or store a key with `tau login {provider}`" if variables else f"`tau login {provider}`"
+    return (
+        f"The OAuth login for {provider} in auth.json has expired, and only pi can refresh it. Send a prompt with pi, "
+        f"which refreshes it, or use an API key: {key}."
+    )
 
 
 class ModelAccess(NamedTuple):
@@ -278,20 +289,27 @@ class ModelSelection:
         """Return the model to call. Raises CommandError that states what is missing."""
         if self.current is None:
             raise CommandError(NO_MODEL)
-        if not self.usable(self.current):
+        if not self.usable(self.current) and not self.keys.reload_login(self.current.provider):
+            if self.keys.expired_login(self.current.provider) is not None:
+                raise CommandError(expired_login_error(self.current.provider))
             raise CommandError(self.missing_key(self.current))
         return self.current
 
     def takes_time(self, model: Model) -> bool:
         """True if `asked` may block, for example on a command, and must be called outside the event loop."""
         commands = any(map(is_command, (model.headers or {}).values()))
-        return commands or self.keys.runs_command(model.provider) or credential_finder(model.api) is not None
+        refreshes = self.keys.expired_login(model.provider) is not None
+        return (
+            commands or refreshes or self.keys.runs_command(model.provider) or credential_finder(model.api) is not None
+        )
 
     def asked(self, model: Model) -> ModelAccess:
         """Resolve what a call of `model` needs: values that are variables or commands are looked up now.
 
-        Raises ModelError if a command provides no key.
+        Raises ModelError if a command provides no key, or an OAuth login cannot be refreshed.
         """
+        if (expired := self.keys.expired_login(model.provider)) is not None:
+            self._refresh_login(model.provider, expired)
         environment = self.keys.environment(model.provider)
         key = self.keys.get(model.provider)
         if key is None and self.keys.runs_command(model.provider):
@@ -317,16 +335,40 @@ class ModelSelection:
         The retry reads the credentials from their command or account again. There is one retry until the server
         accepts a call.
         """
-        renewable = (
-            forget_credentials(model.api)
-            if self.keys.is_ambient(model.provider)
-            else self.keys.drop_command_key(model.provider)
-        )
+        login = self.keys.login(model.provider)
+        if login is not None:
+            renewable = self._drop_login(model.provider, login)
+        elif self.keys.is_ambient(model.provider):
+            renewable = forget_credentials(model.api)
+        else:
+            renewable = self.keys.drop_command_key(model.provider)
         if not renewable or model.provider in self._renewed:
             self._renewed.discard(model.provider)
             return False
         self._renewed.add(model.provider)
         return True
+
+    def _drop_login(self, provider: str, login: OAuthLogin) -> bool:
+        """Treat a token as expired that a server has rejected: clocks may differ, or the token was revoked."""
+        if self.keys.reload_login(provider):
+            return True
+        if provider in self.keys.refreshable:
+            self.keys.set_login(provider, replace(login, expires=0))
+            return True
+        return False
+
+    def _refresh_login(self, provider: str, expired: OAuthLogin) -> None:
+        """Replace an expired login. Sends a request, so it must not run in the event loop."""
+        configured = self.catalog.configured.get(provider)
+        client = configured.oauth_client if configured is not None else None
+        if client is None:
+            if self.keys.reload_login(provider) and self.keys.expired_login(provider) is None:
+                return
+            raise ModelError(expired_login_error(provider), transient=False)
+        from tau.runtime.login.refresh import refresh_login
+
+        environment = self.keys.environment(provider)
+        self.keys.set_login(provider, refresh_login(provider, client, expired, self.keys.auth_file, environment))
 
     def accepted(self, model: Model) -> None:
         self._renewed.discard(model.provider)
