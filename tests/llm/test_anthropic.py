@@ -49,24 +49,33 @@ def test_a_request_has_all_its_parts() -> None:
         "https://api.example.com/v1/messages",
         {
             "anthropic-version": "2023-06-01",
-            "anthropic-beta": "fine-grained-tool-streaming-2025-05-14,interleaved-thinking-2025-05-14",
+            "anthropic-beta": "interleaved-thinking-2025-05-14",
             "x-api-key": "secret-key",
         },
         {
             "model": "claude-x",
             "messages": [{"role": "user", "content": [{"type": "text", "text": "hi", **CACHED}]}],
-            "max_tokens": 34048,
+            "max_tokens": 64000,
             "stream": True,
             "system": [{"type": "text", "text": "Be nice.", **CACHED}],
-            "tools": [{"name": "bash", "description": "run", "input_schema": {"type": "object", "properties": {}}}],
-            "thinking": {"type": "enabled", "budget_tokens": 2048},
+            "tools": [
+                {
+                    "name": "bash",
+                    "description": "run",
+                    "input_schema": {"type": "object", "properties": {}},
+                    "eager_input_streaming": True,
+                    **CACHED,
+                }
+            ],
+            "thinking": {"type": "enabled", "budget_tokens": 2048, "display": "summarized"},
         },
     )
 
 
 def test_what_there_is_none_of_is_left_out() -> None:
-    bare = request(MODEL, ModelContext("", [], []), CallOptions())
+    bare = request(replace(MODEL, reasoning=False), ModelContext("", [], []), CallOptions())
     assert list(bare.body) == ["model", "messages", "max_tokens", "stream"]
+    assert "anthropic-beta" not in bare.headers
     assert "x-api-key" not in bare.headers
 
 
@@ -80,31 +89,55 @@ def test_a_model_may_bring_headers_and_another_address() -> None:
 @pytest.mark.parametrize(
     ("model", "level", "max_tokens", "budget"),
     [
-        (MODEL, "off", 32000, 0),
-        (MODEL, "minimal", 33024, 1024),
-        (MODEL, "low", 34048, 2048),
-        (MODEL, "medium", 40192, 8192),
-        (MODEL, "high", 48384, 16384),
-        (MODEL, "xhigh", 48384, 16384),
+        (MODEL, "off", 64000, 0),
+        (MODEL, "minimal", 64000, 1024),
+        (MODEL, "low", 64000, 2048),
+        (MODEL, "medium", 64000, 8192),
+        (MODEL, "high", 64000, 16384),
+        (MODEL, "xhigh", 64000, 16384),
         (SMALL, "off", 8192, 0),
         (SMALL, "minimal", 8192, 1024),
         (SMALL, "low", 8192, 2048),
         (SMALL, "medium", 8192, 7168),
         (SMALL, "high", 8192, 7168),
         (replace(MODEL, max_tokens=1000), "high", 1000, 0),
-        (replace(MODEL, reasoning=False), "high", 32000, 0),
+        (replace(MODEL, reasoning=False), "high", 64000, 0),
     ],
 )
 def test_thinking_gets_its_budget_within_the_limit_of_the_model(
     model: Model, level: ThinkingLevel, max_tokens: int, budget: int
 ) -> None:
-    assert token_limits(model, level, {}) == (max_tokens, budget)
+    assert token_limits(model, CallOptions(thinking=level)) == (max_tokens, budget)
     body = asked(user("hi"), model=model, thinking=level).body
     assert (body["max_tokens"], body.get("thinking", {}).get("budget_tokens", 0)) == (max_tokens, budget)
 
 
 def test_the_user_may_set_budgets() -> None:
     assert asked(user("hi"), thinking="low", budgets={"low": 4000}).body["thinking"]["budget_tokens"] == 4000
+    assert asked(user("hi"), thinking="xhigh", budgets={"high": 4000}).body["thinking"]["budget_tokens"] == 4000
+
+
+@pytest.mark.parametrize(
+    ("used", "max_tokens", "budget"),
+    [(0, 64000, 16384), (150_000, 45904, 16384), (190_000, 5904, 4880), (400_000, 1, 0)],
+)
+def test_an_answer_and_its_thinking_fit_into_what_the_context_window_has_left(
+    used: int, max_tokens: int, budget: int
+) -> None:
+    model = replace(MODEL, context_window=200_000)
+    assert token_limits(model, CallOptions(thinking="high", context_tokens=used)) == (max_tokens, budget)
+
+
+def test_a_caller_may_want_a_shorter_answer() -> None:
+    assert token_limits(MODEL, CallOptions(max_tokens=1000)) == (1000, 0)
+    assert token_limits(MODEL, CallOptions(thinking="low", max_tokens=1000)) == (3048, 2024)
+
+
+def test_a_server_without_newer_features_gets_the_older_ones() -> None:
+    compat = {"supportsEagerToolInputStreaming": False, "supportsCacheControlOnTools": False}
+    sent = asked(user("hi"), model=replace(MODEL, compat=compat))
+    assert sent.headers["anthropic-beta"] == "fine-grained-tool-streaming-2025-05-14"
+    assert list(sent.body["tools"][0]) == ["name", "description", "input_schema"]
 
 
 def test_results_of_one_turn_travel_in_one_message() -> None:
@@ -344,13 +377,17 @@ NEWER = replace(MODEL, id="claude-opus-4-6")
 )
 def test_a_model_that_decides_how_much_to_think_is_told_how_hard(id: str, level: ThinkingLevel, effort: str) -> None:
     sent = asked(user("hi"), model=replace(MODEL, id=id), thinking=level)
-    assert (sent.body["thinking"], sent.body["output_config"]) == ({"type": "adaptive"}, {"effort": effort})
-    assert sent.body["max_tokens"] == 32000
-    assert sent.headers["anthropic-beta"] == "fine-grained-tool-streaming-2025-05-14"
+    thinking = {"type": "adaptive", "display": "summarized"}
+    assert (sent.body["thinking"], sent.body["output_config"]) == (thinking, {"effort": effort})
+    assert sent.body["max_tokens"] == 64000
+    assert "anthropic-beta" not in sent.headers
 
 
 def test_a_model_that_decides_may_be_told_not_to_think_or_in_its_own_words() -> None:
-    assert {"thinking", "output_config"}.isdisjoint(asked(user("hi"), model=NEWER).body)
+    body = asked(user("hi"), model=NEWER).body
+    assert (body["thinking"], "output_config" in body) == ({"type": "disabled"}, False)
+    always = replace(NEWER, thinking_level_map={"off": None})
+    assert "thinking" not in asked(user("hi"), model=always).body
     own = replace(MODEL, compat={"forceAdaptiveThinking": True}, thinking_level_map={"high": "very"})
     assert asked(user("hi"), model=own, thinking="high").body["output_config"] == {"effort": "very"}
 
@@ -361,15 +398,15 @@ def test_an_answer_may_be_as_long_as_the_caller_wants() -> None:
     assert asked(user("hi"), model=SMALL, max_tokens=100000).body["max_tokens"] == 8192
 
 
-def test_only_anthropic_keeps_a_cache_for_an_hour_and_it_may_be_told_not_to() -> None:
+def test_a_cache_is_kept_for_an_hour_or_not_at_all_if_that_is_configured() -> None:
     def marks(model: Model, retention: str) -> list[Any]:
         body = asked(user("hi"), model=model, environment={"PI_CACHE_RETENTION": retention}).body
         return [body["system"][0].get("cache_control"), body["messages"][0]["content"][0].get("cache_control")]
 
-    own = replace(MODEL, base_url="https://api.anthropic.com")
-    assert marks(own, "long") == [{"type": "ephemeral", "ttl": "1h"}] * 2
-    assert marks(MODEL, "long") == [{"type": "ephemeral"}] * 2
-    assert marks(own, "none") == [None, None]
+    short = replace(MODEL, compat={"supportsLongCacheRetention": False})
+    assert marks(MODEL, "long") == [{"type": "ephemeral", "ttl": "1h"}] * 2
+    assert marks(short, "long") == [{"type": "ephemeral"}] * 2
+    assert marks(MODEL, "none") == [None, None]
 
 
 def test_a_model_that_signs_nothing_may_want_its_thinking_back() -> None:

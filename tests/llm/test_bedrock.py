@@ -36,7 +36,7 @@ KEYS = {"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "secret-sec
 
 
 def wire_messages(*messages: Any, model: Model = MODEL, caches: bool = False) -> list[dict[str, Any]]:
-    return conversation(messages, model, caches=caches)
+    return conversation(messages, model, cache=[POINT] if caches else [])
 
 
 # What is sent.
@@ -49,14 +49,14 @@ def test_a_request_has_all_its_parts() -> None:
         {
             "messages": [{"role": "user", "content": [{"text": "hi"}, POINT]}],
             "system": [{"text": "Be nice."}, POINT],
-            "inferenceConfig": {"maxTokens": 34048},
+            "inferenceConfig": {"maxTokens": 64000},
             "toolConfig": {
                 "tools": [
                     {"toolSpec": {"name": "bash", "description": "run", "inputSchema": {"json": BASH.parameters}}}
                 ]
             },
             "additionalModelRequestFields": {
-                "thinking": {"type": "enabled", "budget_tokens": 2048},
+                "thinking": {"type": "enabled", "budget_tokens": 2048, "display": "summarized"},
                 "anthropic_beta": ["interleaved-thinking-2025-05-14"],
             },
         },
@@ -66,7 +66,7 @@ def test_a_request_has_all_its_parts() -> None:
 def test_only_claude_is_told_how_to_think_and_what_to_cache() -> None:
     body = asking(api, replace(NOVA, cost=Price(1, 1, 1, 1)), user("hi"), thinking="high").body
     assert list(body) == ["messages", "system", "inferenceConfig", "toolConfig"]
-    assert body["inferenceConfig"] == {"maxTokens": 32000}
+    assert body["inferenceConfig"] == {"maxTokens": 64000}
     assert "cachePoint" not in encode(body).decode()
 
 
@@ -75,19 +75,31 @@ def test_newer_claudes_are_told_an_effort() -> None:
     body = asking(api, newer, thinking="xhigh", max_tokens=1000).body
     assert body["inferenceConfig"] == {"maxTokens": 1000}
     assert body["additionalModelRequestFields"] == {
-        "thinking": {"type": "adaptive"},
+        "thinking": {"type": "adaptive", "display": "summarized"},
         "output_config": {"effort": "max"},
     }
 
 
 def test_claude_may_be_asked_in_its_own_words() -> None:
     sent = asking(api, MESSAGES, user("hi"), thinking="low")
-    usual = asking(anthropic, MODEL, user("hi"), thinking="low").body
+    older = replace(MODEL, compat={"supportsEagerToolInputStreaming": False})
+    usual = asking(anthropic, older, user("hi"), thinking="low").body
     assert sent.url.endswith("/model/anthropic.claude-x-v1:0/invoke-with-response-stream")
     assert sent.body == {
         **{name: value for name, value in usual.items() if name not in ("model", "stream")},
         "anthropic_version": "bedrock-2023-05-31",
     }
+
+
+def test_a_cache_may_last_an_hour() -> None:
+    body = asking(api, CACHING, user("hi"), environment={"PI_CACHE_RETENTION": "long"}).body
+    point = {"cachePoint": {"type": "default", "ttl": "1h"}}
+    assert (body["system"][-1], body["messages"][-1]["content"][-1]) == (point, point)
+
+
+def test_gov_cloud_does_not_know_how_thinking_is_displayed() -> None:
+    body = asking(api, MODEL, user("hi"), thinking="low", environment={"AWS_REGION": "us-gov-west-1"}).body
+    assert body["additionalModelRequestFields"]["thinking"] == {"type": "enabled", "budget_tokens": 2048}
 
 
 def test_turns_alternate() -> None:

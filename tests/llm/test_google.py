@@ -80,7 +80,7 @@ def test_the_limit_is_what_the_caller_wants() -> None:
         ("gemini-3-flash", "minimal", {"includeThoughts": True, "thinkingLevel": "MINIMAL"}),
         ("gemini-3-flash", "medium", {"includeThoughts": True, "thinkingLevel": "MEDIUM"}),
         ("gemini-3-flash", "max", {"includeThoughts": True, "thinkingLevel": "HIGH"}),
-        ("gemini-x", "off", None),
+        ("gemini-x", "off", {"thinkingBudget": 0}),
         ("gemini-x", "high", {"includeThoughts": True, "thinkingBudget": -1}),
     ],
 )

@@ -49,7 +49,6 @@ def test_a_request_has_all_its_parts() -> None:
                         "name": "bash",
                         "description": "run",
                         "parameters": {"type": "object", "properties": {}},
-                        "strict": False,
                     },
                 }
             ],
@@ -79,7 +78,7 @@ def test_an_address_may_have_parts_that_the_environment_knows() -> None:
     ("model", "asked", "sent"),
     [
         (MODEL, None, 8192),
-        (replace(MODEL, max_tokens=100000), None, 32000),
+        (replace(MODEL, max_tokens=100000), None, 100000),
         (replace(MODEL, max_tokens=100000), 50000, 50000),
         (MODEL, 1000, 1000),
         (MODEL, 50000, 8192),
@@ -241,6 +240,7 @@ def test_every_answer_may_need_its_reasoning() -> None:
                 "supports_developer_role": False,
                 "supports_reasoning_effort": False,
                 "thinking_format": "zai",
+                "max_tokens_field": "max_tokens",
             },
         ),
         (
@@ -282,8 +282,8 @@ ON: dict[str, dict[str, Any]] = {
     "deepseek": {"thinking": {"type": "enabled"}, "reasoning_effort": "high"},
     "together": {"reasoning": {"enabled": True}, "reasoning_effort": "high"},
     "baseten": {"chat_template_args": {"think": True, "fixed": 1}, "reasoning_effort": "high"},
-    "zai": {"thinking": {"type": "enabled"}},
-    "qwen": {"enable_thinking": True},
+    "zai": {"thinking": {"type": "enabled", "clear_thinking": False}, "reasoning_effort": "high"},
+    "qwen": {"enable_thinking": True, "reasoning_effort": "high"},
     "qwen-chat-template": {"chat_template_kwargs": {"enable_thinking": True, "preserve_thinking": True}},
     "chat-template": {"chat_template_kwargs": {"effort": "high", "budget": 16384}},
     "string-thinking": {"thinking": "high"},
@@ -357,7 +357,7 @@ def test_claude_behind_openrouter_is_told_what_to_cache() -> None:
     sent = asking(api, claude, user("a"), assistant("b"), user("c"), session_id="s-1")
     mark = {"cache_control": {"type": "ephemeral"}}
     assert sent.body["messages"] == [
-        {"role": "system", "content": [{"type": "text", "text": "Be nice.", **mark}]},
+        {"role": "developer", "content": [{"type": "text", "text": "Be nice.", **mark}]},
         {"role": "user", "content": [{"type": "text", "text": "a"}]},
         {"role": "assistant", "content": "b"},
         {"role": "user", "content": [{"type": "text", "text": "c", **mark}]},

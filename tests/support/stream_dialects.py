@@ -164,6 +164,7 @@ CALL = "choices.*.delta.tool_calls.*"
 CHAT = {
     "needed": frozenset(
         (
+            "choices.*.delta",
             "choices.*.delta.content",
             "choices.*.delta.reasoning_content",
             "choices.*.delta.tool_calls",

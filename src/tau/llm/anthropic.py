@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tau.core.conversation.provider_messages import ModelMessage, is_blank, strip_surrogates, strip_surrogates_in
 from tau.core.models.thinking import level_value as sent_level
 from tau.llm.anthropic_reader import Reader
 from tau.llm.types import (
-    DEFAULT_OUTPUT_TOKENS,
     CallOptions,
     HttpApi,
     ModelContext,
     ModelRequest,
+    affinity_headers,
     base_url,
+    fit_window,
     model_headers,
+    output_limit,
 )
 from tau.records.base import packed_list
 from tau.records.messages import Assistant, Image, Text, Thinking, ToolCall, ToolResult, User
@@ -29,17 +31,43 @@ BUDGETS: dict[str, int] = {"minimal": 1024, "low": 2048, "medium": 8192, "high":
 # For models that decide themselves how much to think, and take only an effort.
 EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "high", "max": "max"}
 EPHEMERAL = {"type": "ephemeral"}
+# Newer models keep their thoughts to themselves unless a summary is requested.
+SUMMARIZED = {"display": "summarized"}
 _ADAPTIVE = re.compile(r"(?:opus|sonnet)-4[.-][6-9](?!\d)|claude-[a-z]+-[5-9](?!\d)")
 
 
 def request(model: Model, context: ModelContext, options: CallOptions) -> ModelRequest:
-    interleaved = options.interleaved and not uses_adaptive_thinking(model)
-    betas = f"{TOOL_STREAMING},{INTERLEAVED}" if interleaved else TOOL_STREAMING
-    headers = {"anthropic-version": VERSION, "anthropic-beta": betas, **model_headers(model)}
+    body = {"model": model.id, **message_body(model, context, options)}
+    headers = {"anthropic-version": VERSION, **_affinity(model, options)}
+    if betas := _betas(model, context, options):
+        headers["anthropic-beta"] = ",".join(betas)
+    headers |= model_headers(model)
     if options.secret:
         headers["x-api-key"] = options.secret
-    body = {"model": model.id, **message_body(model, context, options)}
     return ModelRequest(f"{base_url(model, options)}/v1/messages", headers, body)
+
+
+def _betas(model: Model, context: ModelContext, options: CallOptions) -> list[str]:
+    thinks = model.reasoning and options.thinking != "off" and options.interleaved
+    streams = bool(context.tools) and not _supports(model, "supportsEagerToolInputStreaming")
+    return [
+        *([TOOL_STREAMING] if streams else []),
+        *([INTERLEAVED] if thinks and not uses_adaptive_thinking(model) else []),
+    ]
+
+
+def _affinity(model: Model, options: CallOptions) -> dict[str, str]:
+    compat = model.compat or {}
+    openrouter = model.provider == "openrouter" or "openrouter.ai" in model.base_url
+    if not compat.get("sendSessionAffinityHeaders", openrouter):
+        return {}
+    form = compat.get("sessionAffinityFormat", "openrouter" if openrouter else "openai")
+    return affinity_headers(options, "x-session-id" if form == "openrouter" else "x-session-affinity")
+
+
+def _supports(model: Model, feature: str) -> bool:
+    """True unless the model's configuration denies the feature."""
+    return (model.compat or {}).get(feature) is not False
 
 
 def message_body(model: Model, context: ModelContext, options: CallOptions) -> dict[str, Any]:
@@ -55,11 +83,20 @@ def message_body(model: Model, context: ModelContext, options: CallOptions) -> d
     if context.system:
         body["system"] = [_cached({"type": "text", "text": strip_surrogates(context.system)}, cache)]
     if context.tools:
-        body["tools"] = [
-            {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
-            for tool in context.tools
-        ]
+        body["tools"] = _tools(model, context, cache)
     return {**body, **thinking}
+
+
+def _tools(model: Model, context: ModelContext, cache: dict[str, str] | None) -> list[dict[str, Any]]:
+    # Arguments are streamed as they are written, instead of field by field.
+    eager = {"eager_input_streaming": True} if _supports(model, "supportsEagerToolInputStreaming") else {}
+    tools = [
+        {"name": tool.name, "description": tool.description, "input_schema": tool.parameters, **eager}
+        for tool in context.tools
+    ]
+    if _supports(model, "supportsCacheControlOnTools"):
+        tools[-1] = _cached(tools[-1], cache)
+    return tools
 
 
 def thinking_fields(model: Model, options: CallOptions) -> tuple[int, dict[str, Any]]:
@@ -68,35 +105,40 @@ def thinking_fields(model: Model, options: CallOptions) -> tuple[int, dict[str, 
     if uses_adaptive_thinking(model):
         efforts = {**EFFORTS, "xhigh": "max"} if "opus" in model.id else EFFORTS
         effort = None if level == "off" or not model.reasoning else sent_level(level, model, efforts)
-        fields = {"thinking": {"type": "adaptive"}, "output_config": {"effort": effort}} if effort else {}
-        return token_limits(model, "off", {}, options.max_tokens)[0], fields
-    max_tokens, budget = token_limits(model, level, options.budgets, options.max_tokens)
-    return max_tokens, {"thinking": {"type": "enabled", "budget_tokens": budget}} if budget else {}
+        adaptive = {"thinking": {"type": "adaptive", **SUMMARIZED}, "output_config": {"effort": effort}}
+        return output_limit(model, options), adaptive if effort else _disabled(model, level)
+    max_tokens, budget = token_limits(model, options)
+    enabled = {"thinking": {"type": "enabled", "budget_tokens": budget, **SUMMARIZED}}
+    return max_tokens, enabled if budget else _disabled(model, level)
+
+
+def _disabled(model: Model, level: ThinkingLevel) -> dict[str, Any]:
+    """Switch thinking off, unless the model always thinks."""
+    always = (model.thinking_level_map or {}).get("off", "") is None
+    return {"thinking": {"type": "disabled"}} if model.reasoning and level == "off" and not always else {}
 
 
 def uses_adaptive_thinking(model: Model) -> bool:
     return bool(_ADAPTIVE.search(model.id)) or (model.compat or {}).get("forceAdaptiveThinking") is True
 
 
-def token_limits(
-    model: Model, thinking: ThinkingLevel, budgets: Mapping[str, int], wanted: int | None = None
-) -> tuple[int, int]:
-    """max_tokens, and how many of them are for thinking (0: none)."""
-    base = min(wanted or DEFAULT_OUTPUT_TOKENS, model.max_tokens)
-    if thinking == "off" or not model.reasoning:
+def token_limits(model: Model, options: CallOptions) -> tuple[int, int]:
+    """max_tokens, and how many of them are for thinking (0: none). At least 1024 are left for the answer."""
+    base, level = output_limit(model, options), options.thinking
+    if level == "off" or not model.reasoning:
         return base, 0
-    budget = budgets.get(thinking, BUDGETS[thinking])
-    max_tokens = min(base + budget, model.max_tokens)
-    if max_tokens <= budget:
-        budget = max(0, max_tokens - 1024)
-    return max_tokens, budget
+    budgets = options.budgets
+    budget = budgets.get(level) or budgets.get("high" if level in ("xhigh", "max") else level) or BUDGETS[level]
+    max_tokens = fit_window(min(base + budget, model.max_tokens), model, options)
+    return max_tokens, min(budget, max(0, max_tokens - 1024))
 
 
 def cache_control(model: Model, options: CallOptions) -> dict[str, str] | None:
-    """The cache marker. Only Anthropic itself offers a one-hour cache."""
+    """The cache marker, for an hour if that is configured and the server can."""
     if not options.caches:
         return None
-    return {**EPHEMERAL, "ttl": "1h"} if options.caches_long and "api.anthropic.com" in model.base_url else EPHEMERAL
+    long = options.caches_long and _supports(model, "supportsLongCacheRetention")
+    return {**EPHEMERAL, "ttl": "1h"} if long else EPHEMERAL
 
 
 def _cached(block: dict[str, Any], cache: dict[str, str] | None) -> dict[str, Any]:

@@ -19,7 +19,6 @@ from tau.llm.event_fields import (
     as_object,
     as_text,
     dispatch,
-    require_name,
     require_object,
     require_text,
     server_error,
@@ -100,7 +99,7 @@ class Reader:
                 return self._draft.add_redacted(require_text(block.get("data"), "content_block.data"))
             case "tool_use":
                 self._initial_input[index] = block.get("input")
-                name = require_name(block.get("name"), "content_block.name")
+                name = require_text(block.get("name"), "content_block.name")
                 return [self._draft.open_call(self._draft.call_id(as_id(block.get("id")), name), name)]
         self._place[index] = None  # an unknown type of block
         return ()

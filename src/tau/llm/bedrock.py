@@ -24,7 +24,6 @@ from tau.llm.event_fields import (
     as_object,
     as_text,
     malformed,
-    require_name,
     require_object,
     require_text,
     token_count,
@@ -67,7 +66,6 @@ EXCEPTIONS = {
     "modelTimeoutException": ("Model timed out", True),
     "validationException": ("Validation error", False),
 }
-CACHE_POINT = {"cachePoint": {"type": "default"}}
 NO_OUTPUT = "(no tool output)"
 NO_CREDENTIALS = (
     "No AWS credentials. Set AWS_BEARER_TOKEN_BEDROCK, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
@@ -77,11 +75,16 @@ NO_CREDENTIALS = (
 
 def request(model: Model, context: ModelContext, options: CallOptions) -> ModelRequest:
     if model.api == ANTHROPIC_API:
-        body = anthropic.message_body(model, context, options)
+        body = anthropic.message_body(_without_newer_features(model), context, options)
         del body["stream"]
         body["anthropic_version"] = VERSION
         return _to_endpoint(model, options, "invoke-with-response-stream", body)
     return _to_endpoint(model, options, "converse-stream", converse(model, context, options))
+
+
+def _without_newer_features(model: Model) -> Model:
+    """`model` without what only Anthropic's own servers know: this API refuses unknown fields."""
+    return replace(model, compat={"supportsEagerToolInputStreaming": False, **(model.compat or {})})
 
 
 def _to_endpoint(model: Model, options: CallOptions, verb: str, body: dict[str, Any]) -> ModelRequest:
@@ -133,14 +136,14 @@ def sign(request: ModelRequest, model: Model, options: CallOptions) -> ModelRequ
 
 
 def converse(model: Model, context: ModelContext, options: CallOptions) -> dict[str, Any]:
-    caches = options.caches and _is_claude(model) and bool(model.cost.cache_read or model.cost.cache_write)
+    cache = _cache_points(model, options)
     # Only Claude takes thinking options; other models decide themselves.
     max_tokens, fields = (
         anthropic.thinking_fields(model, options) if _is_claude(model) else (output_limit(model, options), {})
     )
-    body: dict[str, Any] = {"messages": conversation(context.messages, model, caches=caches)}
+    body: dict[str, Any] = {"messages": conversation(context.messages, model, cache=cache)}
     if context.system:
-        body["system"] = [{"text": strip_surrogates(context.system)}, *([CACHE_POINT] if caches else [])]
+        body["system"] = [{"text": strip_surrogates(context.system)}, *cache]
     body["inferenceConfig"] = {"maxTokens": max_tokens}
     if context.tools:
         tools = [
@@ -148,18 +151,29 @@ def converse(model: Model, context: ModelContext, options: CallOptions) -> dict[
             for tool in context.tools
         ]
         body["toolConfig"] = {"tools": tools}
-    if fields:
+    if options.thinking != "off" and fields:
+        if region(model, options.environment).startswith("us-gov-"):
+            fields["thinking"].pop("display", None)  # not known there yet
         if not anthropic.uses_adaptive_thinking(model):
             fields["anthropic_beta"] = [anthropic.INTERLEAVED]
         body["additionalModelRequestFields"] = fields
     return body
 
 
+def _cache_points(model: Model, options: CallOptions) -> list[dict[str, Any]]:
+    """What marks the end of a part that is cached; nothing if the model or the configuration has no cache."""
+    if not options.caches or not _is_claude(model) or not (model.cost.cache_read or model.cost.cache_write):
+        return []
+    return [{"cachePoint": {"type": "default", **({"ttl": "1h"} if options.caches_long else {})}}]
+
+
 def _is_claude(model: Model) -> bool:
     return "claude" in model.id
 
 
-def conversation(messages: Iterable[ModelMessage], model: Model, *, caches: bool) -> list[dict[str, Any]]:
+def conversation(
+    messages: Iterable[ModelMessage], model: Model, *, cache: Sequence[dict[str, Any]] = ()
+) -> list[dict[str, Any]]:
     """The messages of a request. Roles must alternate: consecutive messages of one role are merged."""
     sent: list[dict[str, Any]] = []
     for message in messages:
@@ -169,8 +183,8 @@ def conversation(messages: Iterable[ModelMessage], model: Model, *, caches: bool
             sent[-1]["content"] += blocks
         elif blocks:
             sent.append({"role": role, "content": blocks})
-    if caches and sent and sent[-1]["role"] == "user":
-        sent[-1]["content"].append(CACHE_POINT)
+    if sent and sent[-1]["role"] == "user":
+        sent[-1]["content"] += cache
     return sent
 
 
@@ -295,7 +309,7 @@ class ConverseReader:
         if tool is None:
             return ()
         tool = require_object(tool, "start.toolUse")
-        name = require_name(tool.get("name"), "toolUse.name")
+        name = require_text(tool.get("name"), "toolUse.name")
         index = self._index(event, starts=True)
         closed = self._close(index)
         self._last, self._place[index], self._kind[index] = index, self._draft.block_count, "call"

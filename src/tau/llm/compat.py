@@ -37,7 +37,7 @@ class Compat(Record):
     supports_developer_role: bool = True
     supports_reasoning_effort: bool = True
     supports_usage_in_streaming: bool = True
-    supports_strict_mode: bool = True
+    supports_strict_mode: bool = False
     supports_finish_reason: bool = True
     supports_long_cache_retention: bool = True
     max_tokens_field: Literal["max_completion_tokens", "max_tokens"] = "max_completion_tokens"
@@ -69,11 +69,12 @@ class ServerQuirks(NamedTuple):
 # No `store` and no role `developer`.
 _PLAIN = {"supportsStore": False, "supportsDeveloperRole": False}
 _OLDER = {**_PLAIN, "maxTokensField": "max_tokens"}
+_NO_LONG_CACHE = {"supportsLongCacheRetention": False}
 _MISTRAL = {
     **_OLDER,
     "requiresToolResultName": True,
     "supportsUsageInStreaming": False,
-    "supportsStrictMode": False,
+    "supportsStrictMode": True,
     "thinkingFormat": "mistral",
 }
 SERVERS = (
@@ -88,7 +89,7 @@ SERVERS = (
     ServerQuirks(
         ("zai", "zai-coding-cn"),
         ("api.z.ai", "bigmodel.cn"),
-        {**_PLAIN, "supportsReasoningEffort": False, "thinkingFormat": "zai"},
+        {**_OLDER, "supportsReasoningEffort": False, "thinkingFormat": "zai"},
     ),
     ServerQuirks(("opencode", "opencode-go"), ("opencode.ai",), _PLAIN),
     ServerQuirks(
@@ -101,12 +102,30 @@ SERVERS = (
             "sessionAffinityFormat": "openrouter",
         },
     ),
-    ServerQuirks(("together",), ("together.ai", "together.xyz"), {**_OLDER, "thinkingFormat": "together"}),
-    ServerQuirks(("moonshotai", "moonshotai-cn", "kimi-coding"), ("moonshot.ai", "moonshot.cn", "kimi.com"), _OLDER),
+    ServerQuirks(
+        ("together",),
+        ("together.ai", "together.xyz"),
+        {**_OLDER, **_NO_LONG_CACHE, "supportsReasoningEffort": False, "thinkingFormat": "together"},
+    ),
+    ServerQuirks(
+        ("moonshotai", "moonshotai-cn", "kimi-coding"),
+        ("moonshot.ai", "moonshot.cn", "kimi.com"),
+        {**_OLDER, "supportsReasoningEffort": False},
+    ),
     ServerQuirks(("mistral",), ("mistral.ai",), _MISTRAL),
-    ServerQuirks(("nvidia",), ("nvidia.com",), _OLDER),
+    ServerQuirks(("nvidia",), ("nvidia.com",), {**_OLDER, **_NO_LONG_CACHE, "supportsReasoningEffort": False}),
+    ServerQuirks(
+        ("ant-ling",),
+        ("api.ant-ling.com",),
+        {**_OLDER, **_NO_LONG_CACHE, "supportsReasoningEffort": False, "thinkingFormat": "ant-ling"},
+    ),
     ServerQuirks(("huggingface",), ("huggingface.co",), _PLAIN),
-    ServerQuirks(("cloudflare-workers-ai",), ("api.cloudflare.com",), _OLDER),
+    ServerQuirks(("cloudflare-workers-ai",), ("api.cloudflare.com",), {**_PLAIN, **_NO_LONG_CACHE}),
+    ServerQuirks(
+        ("cloudflare-ai-gateway",),
+        ("gateway.ai.cloudflare.com",),
+        {**_OLDER, **_NO_LONG_CACHE, "supportsReasoningEffort": False},
+    ),
     ServerQuirks(("groq",), ("groq.com",), {"supportsDeveloperRole": False}),
     # Chat templates of open models have no role `developer`.
     ServerQuirks(("ollama", "llama.cpp", "llamacpp", "lmstudio", "lm-studio", "vllm", "sglang", "local"), (), _OLDER),
@@ -121,6 +140,8 @@ def compat(model: Model) -> Compat:
     if model.provider == "groq" and model.id == "qwen/qwen3-32b":
         # It can only switch thinking on or off.
         differs["reasoningEffortMap"] = dict.fromkeys(("minimal", "low", "medium", "high", "xhigh", "max"), "default")
+    if differs.get("thinkingFormat") == "openrouter" and model.id.startswith(("anthropic/", "openai/")):
+        differs["supportsDeveloperRole"] = True
     if model.provider == "openrouter" and model.id.startswith("anthropic/"):
         differs["cacheControlFormat"] = "anthropic"
     try:
@@ -188,11 +209,12 @@ def _baseten(choice: ThinkingChoice) -> dict[str, Any]:
 
 
 def _zai(choice: ThinkingChoice) -> dict[str, Any]:
-    return {"thinking": {"type": "enabled" if choice.on else "disabled"}}
+    thinking = {"type": "enabled", "clear_thinking": False} if choice.on else {"type": "disabled"}
+    return _with_effort({"thinking": thinking}, choice)
 
 
 def _qwen(choice: ThinkingChoice) -> dict[str, Any]:
-    return {"enable_thinking": choice.on}
+    return _with_effort({"enable_thinking": choice.on}, choice)
 
 
 def _qwen_template(choice: ThinkingChoice) -> dict[str, Any]:

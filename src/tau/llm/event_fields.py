@@ -73,13 +73,6 @@ def require_text(value: Any, name: str) -> str:
     return value
 
 
-def require_name(value: Any, name: str) -> str:
-    """Return a value that must be a string with something in it."""
-    if not require_text(value, name):
-        raise BadField(f"{name} is empty")
-    return str(value)
-
-
 def require_object(value: Any, name: str) -> dict[str, Any]:
     """Return a value that must be an object."""
     if not isinstance(value, dict):

@@ -30,7 +30,6 @@ from tau.llm.event_fields import (
     as_objects,
     as_text,
     malformed,
-    require_name,
     require_object,
     require_text,
     server_error,
@@ -139,7 +138,7 @@ def thinking(model: Model, options: CallOptions) -> dict[str, Any]:
         return {**include, "thinkingLevel": levels.get(level, "HIGH")}
     budgets = next((budgets for name, budgets in BUDGETS if name in model.id), {})
     if level == "off":
-        return {"thinkingBudget": budgets["off"]} if budgets else {}
+        return {"thinkingBudget": budgets.get("off", 0)}
     default = budgets.get(level, max(budgets.values()) if budgets else DYNAMIC_BUDGET)
     return {**include, "thinkingBudget": options.budgets.get(level, default)}
 
@@ -309,7 +308,7 @@ class Reader:
         return [self._draft.close(self._place)]
 
     def _call(self, call: dict[str, Any], signature: str) -> list[ModelResult]:
-        name, arguments = require_name(call.get("name"), "functionCall.name"), call.get("args")
+        name, arguments = require_text(call.get("name"), "functionCall.name"), call.get("args")
         if arguments is not None and not isinstance(arguments, dict):
             raise BadField("functionCall.args is not an object")
         results = self._stop_writing()

@@ -20,6 +20,7 @@ from tau.llm.types import (
     ModelContext,
     ModelRequest,
     ToolSpec,
+    affinity_headers,
     base_url,
     has_no_output_limit,
     model_headers,
@@ -196,14 +197,26 @@ def _cache(body: dict[str, Any], model: Model, options: CallOptions, can: Compat
         _mark_cache(body, {**EPHEMERAL, "ttl": "1h"} if long else EPHEMERAL)
     if not options.session_id:
         return {}
-    if "api.openai.com" in model.base_url:
+    mistral = model.api == "mistral-conversations"
+    long = options.caches_long and can.supports_long_cache_retention and not mistral
+    if long or mistral or "api.openai.com" in model.base_url:
         body["prompt_cache_key"] = options.session_id[:64]
-        if options.caches_long:
-            body["prompt_cache_retention"] = "24h"
+    if long:
+        body["prompt_cache_retention"] = "24h"
+    return affinity_headers(options, *_affinity_names(can, mistral=mistral))
+
+
+def _affinity_names(can: Compat, *, mistral: bool) -> tuple[str, ...]:
+    if mistral:
+        return ("x-affinity",)
     if not can.send_session_affinity_headers:
-        return {}
-    name = "x-session-id" if can.session_affinity_format == "openrouter" else "x-session-affinity"
-    return {name: options.session_id}
+        return ()
+    match can.session_affinity_format:
+        case "openrouter":
+            return ("x-session-id",)
+        case "openai":
+            return ("session_id", "x-client-request-id", "x-session-affinity")
+    return ("x-client-request-id", "x-session-affinity")
 
 
 def _mark_cache(body: dict[str, Any], cache: Mapping[str, str]) -> None:

@@ -22,6 +22,7 @@ from tau.llm.types import (
     HttpApi,
     ModelContext,
     ModelRequest,
+    affinity_headers,
     base_url,
     has_no_output_limit,
     model_headers,
@@ -39,18 +40,16 @@ def request(model: Model, context: ModelContext, options: CallOptions) -> ModelR
     body: dict[str, Any] = {"model": model.id, "input": conversation(model, context), "stream": True, "store": False}
     if options.max_tokens or not has_no_output_limit(model):
         body["max_output_tokens"] = max(16, output_limit(model, options))  # the minimum that is accepted
-    if options.session_id and options.caches:
-        body["prompt_cache_key"] = options.session_id[:64]
-        if options.caches_long and "api.openai.com" in model.base_url:
-            body["prompt_cache_retention"] = "24h"
+    body |= _cache_fields(model, options)
     if context.tools:
+        strict = {"strict": False} if azure.is_azure(model) or _allows(model, "supportsStrictMode") else {}
         body["tools"] = [
             {
                 "type": "function",
                 "name": tool.name,
                 "description": tool.description,
                 "parameters": tool.parameters,
-                "strict": False,
+                **strict,
             }
             for tool in context.tools
         ]
@@ -59,8 +58,37 @@ def request(model: Model, context: ModelContext, options: CallOptions) -> ModelR
         endpoint = azure.endpoint(model, options)
         body["model"] = endpoint.deployment
         return ModelRequest(endpoint.url("responses"), {**endpoint.headers, **model_headers(model)}, body)
-    headers = {"authorization": f"Bearer {options.secret}"} if options.secret else {}
+    headers = _affinity(model, options)
+    if options.secret:
+        headers["authorization"] = f"Bearer {options.secret}"
     return ModelRequest(f"{base_url(model, options)}/responses", {**headers, **model_headers(model)}, body)
+
+
+def _allows(model: Model, feature: str) -> bool:
+    """True if the model's configuration grants the feature."""
+    return (model.compat or {}).get(feature) is True
+
+
+def _cache_fields(model: Model, options: CallOptions) -> dict[str, Any]:
+    if not options.session_id or not options.caches:
+        return {}
+    fields: dict[str, Any] = {"prompt_cache_key": options.session_id[:64]}
+    long = options.caches_long and (model.compat or {}).get("supportsLongCacheRetention") is not False
+    if not long or azure.is_azure(model):
+        return fields
+    if _allows(model, "supportsExplicitPromptCacheMode"):
+        return {**fields, "prompt_cache_options": {"ttl": "30m"}}
+    return {**fields, "prompt_cache_retention": "24h"}
+
+
+def _affinity(model: Model, options: CallOptions) -> dict[str, str]:
+    openrouter = model.provider == "openrouter" or "openrouter.ai" in model.base_url
+    match (model.compat or {}).get("sessionAffinityFormat", "openrouter" if openrouter else "openai"):
+        case "openrouter":
+            return affinity_headers(options, "x-session-id")
+        case "openai":
+            return affinity_headers(options, "session_id", "x-client-request-id")
+    return affinity_headers(options, "x-client-request-id")
 
 
 def thinking(model: Model, options: CallOptions) -> dict[str, Any]:
@@ -71,8 +99,9 @@ def thinking(model: Model, options: CallOptions) -> dict[str, Any]:
     fields: dict[str, Any] = {"include": [ENCRYPTED]}
     if effort is None or (model.compat or {}).get("supportsReasoningEffort") is False:
         return fields
-    reasoning = {"effort": effort} if options.thinking == "off" else {"effort": effort, "summary": "auto"}
-    return {"reasoning": reasoning, **fields}
+    if options.thinking != "off":
+        return {"reasoning": {"effort": effort, "summary": "auto"}, **fields}
+    return {"reasoning": {"effort": effort}, **(fields if effort != "none" or model.provider == "xai" else {})}
 
 
 def conversation(model: Model, context: ModelContext) -> list[dict[str, Any]]:

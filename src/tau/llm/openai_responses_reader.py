@@ -22,7 +22,6 @@ from tau.llm.event_fields import (
     as_text,
     dispatch,
     optional_text,
-    require_name,
     require_object,
     require_text,
     server_error,
@@ -88,7 +87,7 @@ class Reader:
     def _item_added(self, event: dict[str, Any]) -> Sequence[ModelResult]:
         item = require_object(event.get("item"), "item")
         kind, place = item.get("type"), self._draft.block_count
-        require_name(kind, "item.type")
+        require_text(kind, "item.type")
         index, id = as_index(event.get("output_index")), _item_id(event)
         if id and any((item.kind, item.index, item.id) == (kind, index, id) for item in self._items):
             return ()  # sent twice
@@ -111,7 +110,7 @@ class Reader:
         return [opened, *self._claim_early_arguments(started)]
 
     def _open_call(self, item: dict[str, Any]) -> ModelResult:
-        name = require_name(item.get("name"), "item.name")
+        name = require_text(item.get("name"), "item.name")
         call, made = as_id(item.get("call_id")), as_id(item.get("id"))
         return self._draft.open_call(self._draft.call_id(f"{call}|{made}" if call and made else call, name), name)
 
@@ -190,7 +189,7 @@ class Reader:
 
     def _item_done(self, event: dict[str, Any]) -> Sequence[ModelResult]:
         content = require_object(event.get("item"), "item")
-        found = self._find(event, require_name(content.get("type"), "item.type"))
+        found = self._find(event, require_text(content.get("type"), "item.type"))
         results: list[ModelResult] = []
         if found is None or (found.is_closed and "" not in (found.id, id := _item_id(event)) and found.id != id):
             results += self._item_added(event)

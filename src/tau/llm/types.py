@@ -14,7 +14,8 @@ from tau.records.models import Model, ThinkingLevel
 from tau.wire.sse import SSEDecoder
 
 ModelResult = MessageBegun | ResponseStarted | Update | MessageDone
-DEFAULT_OUTPUT_TOKENS = 32000
+# Tokens of the context window that an answer never takes: estimates of a conversation may be too low.
+RESERVED_TOKENS = 4096
 # Placeholder for a key where the environment has other credentials.
 AUTHENTICATED = "<authenticated>"
 
@@ -43,9 +44,9 @@ class ModelContext(Value):
 class CallOptions(Value):
     """Options of a model call.
 
-    `key` is None for a model that needs none; `max_tokens` limits answers below the model's maximum. `environment`
-    contains variables that configure some APIs, and the credentials found for them; `now` is the time in
-    milliseconds, for signatures.
+    `key` is None for a model that needs none; `max_tokens` limits answers below the model's maximum, and
+    `context_tokens` says how much of the context window the conversation takes. `environment` contains variables that
+    configure some APIs, and the credentials found for them; `now` is the time in milliseconds, for signatures.
     """
 
     key: str | None = None
@@ -56,6 +57,7 @@ class CallOptions(Value):
     environment: Mapping[str, str] = field(default_factory=dict)
     now: int = 0
     interleaved: bool = True  # thinking between tool calls, where that must be requested
+    context_tokens: int = 0
 
     def __repr__(self) -> str:
         """Without secrets, for logs."""
@@ -76,8 +78,20 @@ class CallOptions(Value):
 
 
 def output_limit(model: Model, options: CallOptions) -> int:
-    """Maximum number of tokens of an answer."""
-    return min(options.max_tokens or DEFAULT_OUTPUT_TOKENS, model.max_tokens)
+    """Maximum number of tokens of an answer: the model's limit, and what its context window has left."""
+    return fit_window(min(options.max_tokens or model.max_tokens, model.max_tokens), model, options)
+
+
+def fit_window(tokens: int, model: Model, options: CallOptions) -> int:
+    """`tokens`, reduced to what the context window has left."""
+    reserved = min(RESERVED_TOKENS, model.context_window // 8)
+    left = model.context_window - options.context_tokens - reserved
+    return min(tokens, max(1, left)) if model.context_window > 0 else tokens
+
+
+def affinity_headers(options: CallOptions, *names: str) -> dict[str, str]:
+    """Headers that keep the requests of a session on one server, where the prompt is cached."""
+    return dict.fromkeys(names, options.session_id) if options.session_id and options.caches else {}
 
 
 def has_no_output_limit(model: Model) -> bool:

@@ -98,7 +98,6 @@ MALFORMED = {
     b'data: {"type":["message_start"]}\n\n': "without a type",
     event("content_block_start", index=1): "content_block is missing",
     start(1, type="tool_use", id="t"): "content_block.name is missing",
-    start(1, type="tool_use", id="t", name=""): "content_block.name is empty",
     start(1, type="tool_use", id="t", name=5): "content_block.name is not a string",
     start(1, type="redacted_thinking"): "content_block.data is missing",
     event("content_block_delta", index=0): "delta is missing",

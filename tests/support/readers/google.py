@@ -62,7 +62,6 @@ MALFORMED = {
     chunk({"text": 5}): "text is not a string",
     chunk({"functionCall": "ls"}): "functionCall is not an object",
     chunk({"functionCall": {"args": {}}}): "functionCall.name is missing",
-    chunk({"functionCall": {"name": ""}}): "functionCall.name is empty",
     chunk({"functionCall": {"name": 5}}): "functionCall.name is not a string",
     chunk({"functionCall": {"name": "ls", "args": "{}"}}): "functionCall.args is not an object",
     chunk({"functionCall": {"name": "ls", "args": [1]}}): "functionCall.args is not an object",

@@ -84,7 +84,6 @@ MALFORMED = {
     event("output_item.added", output_index=1): "item is missing",
     added(1): "item.type is missing",
     added(1, type="function_call", call_id="a"): "item.name is missing",
-    added(1, type="function_call", call_id="a", name=""): "item.name is empty",
     added(1, type="function_call", call_id="a", name="ls", arguments=5): "arguments is not a string",
     event("output_text.delta", output_index=0): "delta is missing",
     delta("output_text", 0, 5): "delta is not a string",

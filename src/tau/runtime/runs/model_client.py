@@ -8,8 +8,10 @@ from typing import Any, Protocol
 
 from tau import llm
 from tau.core.agent.draft import Draft, MessageDone, Update
+from tau.core.conversation.branches import Branch
 from tau.core.conversation.provider_messages import ProviderMessages
 from tau.core.conversation.summaries import SummaryRequest
+from tau.core.conversation.tokens import CHARS_PER_TOKEN, context_tokens
 from tau.core.models.failures import refused_on_this_machine
 from tau.errors import ModelError
 from tau.llm.catalog import LOCAL_MODEL
@@ -94,23 +96,32 @@ class ModelClient:
         provider_messages = ProviderMessages(messages, draft.model, block_images=block_images)
         system = await self._resources.prompt(tools) if self.system_override is None else self.system_override
         context = ModelContext(system, provider_messages, tools)
-        async for facts in self._stream(context, draft, level, session):
+        used = context_tokens(Branch(self._owner.log.tree))
+        async for facts in self._stream(context, draft, level, session, used=used):
             yield facts
 
     async def stream_summary(self, request: SummaryRequest, draft: Draft) -> AsyncIterator[Sequence[Any]]:
         """Call the model outside the conversation: without tools, and without using its prompt cache."""
         context = ModelContext(request.system, [User([Text(request.prompt)], now())], ())
-        async for facts in self._stream(context, draft, request.thinking, session_id(), request.max_tokens):
+        used = len(request.prompt) // CHARS_PER_TOKEN
+        async for facts in self._stream(context, draft, request.thinking, session_id(), request.max_tokens, used=used):
             yield facts
 
     async def _stream(
-        self, context: ModelContext, draft: Draft, level: ThinkingLevel, session: str, max_tokens: int | None = None
+        self,
+        context: ModelContext,
+        draft: Draft,
+        level: ThinkingLevel,
+        session: str,
+        max_tokens: int | None = None,
+        *,
+        used: int,
     ) -> AsyncIterator[Sequence[Any]]:
         model, key, environment = await self._with_credentials(draft.model)
         settings = self._owner.settings
         interleaved = settings.interleaved_thinking
         options = CallOptions(
-            key, level, settings.thinking_budgets, session, max_tokens, environment, now(), interleaved
+            key, level, settings.thinking_budgets, session, max_tokens, environment, now(), interleaved, used
         )
         extensions = self._hooks.extensions
         hooks = self._hooks if extensions.handlers else None
