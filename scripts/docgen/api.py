@@ -32,6 +32,7 @@ CONSTANTS = {
     "tau.Answer": "What a dialog handler returns: the chosen option or text, True or False, or None to cancel.",
     "tau.DEFAULT_TOOLS": "The names of the tools that the model gets by default.",
     "tau.Dialog": "What a dialog handler receives: `events.Select`, `Confirm`, `Input` or `Editor`.",
+    "tau.RunStopReason": "Why a run ended: `stop` (the regular end), `length`, `budget`, `aborted` or `error`.",
     "tau.events.AnyEvent": "Every event that tau sends.",
     "tau.events.RpcEvent": "Every event that `RpcClient` can receive, including those of other versions of pi.",
     "tau.events.UNSET": "The value of an optional field that is absent; `None` stands for `null`.",

@@ -34,9 +34,9 @@ COMMANDS = {
     "completion": "tau.cli.completion",
     "doctor": "tau.cli.doctor",
     "extension": "tau.cli.extension",
-    "sessions": "tau.cli.sessions",
     "login": "tau.cli.login",
     "logout": "tau.cli.login",
+    "sessions": "tau.cli.sessions",
     "trust": "tau.cli.trust",
 }
 # First words that pi always takes as a command. They manage packages, which this version does not have.
