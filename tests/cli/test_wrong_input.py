@@ -232,7 +232,8 @@ def test_tools_of_extensions_and_of_mcp_servers_are_not_unknown(tmp_path: Path) 
 def test_a_large_image_is_refused_where_it_cannot_be_scaled_down(tmp_path: Path) -> None:
     files: dict[str, str | bytes] = {"big.png": b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(5 << 20)}
     done = wrong(tmp_path, Wrong([*DEMO, "@big.png", "hi"], "", files=files), "import sys; sys.modules['PIL'] = None; ")
-    what = "is too large for a model. Install Pillow to scale it down, or attach a smaller copy"
+    how = "To scale it down, pip install '.[images]' in a clone of tau; or attach a smaller copy"
+    what = f"is too large for a model. {how}"
     assert done == (2, "", f"Error: {os.path.realpath(tmp_path / 'work' / 'big.png')} {what}\n")
 
 

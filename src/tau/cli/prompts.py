@@ -12,6 +12,7 @@ import stat
 from collections.abc import Sequence
 from importlib.util import find_spec
 
+from tau.core.text.install_hints import install_hint
 from tau.errors import ToolError, UsageError
 from tau.records.messages import Image
 from tau.runtime.app.batch import Prompt
@@ -99,7 +100,9 @@ def _image(path: str, data: bytes, mime_type: str, resize: bool) -> tuple[str, I
     note: str | None = None
     if resize and len(data) * 4 / 3 > MAX_BASE64_BYTES and find_spec("PIL") is None:
         # Providers reject it, and then every later prompt of the session.
-        raise UsageError(f"{path} is too large for a model. Install Pillow to scale it down, or attach a smaller copy")
+        raise UsageError(
+            f"{path} is too large for a model. To scale it down, {install_hint('images')}; or attach a smaller copy"
+        )
     if resize:
         try:
             data, mime_type, note = fit_image(data, mime_type)

@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from tau.core.agent.draft import Draft
 from tau.core.conversation.provider_messages import ModelMessage, is_blank, strip_surrogates, strip_surrogates_in
+from tau.core.text.install_hints import install_hint
 from tau.errors import ModelError
 from tau.llm import anthropic, anthropic_reader
 from tau.llm.event_fields import (
@@ -69,7 +70,7 @@ EXCEPTIONS = {
 NO_OUTPUT = "(no tool output)"
 NO_CREDENTIALS = (
     "No AWS credentials. Set AWS_BEARER_TOKEN_BEDROCK, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
-    "or AWS_PROFILE (which needs the extra: pip install 'tau-agent[bedrock]')."
+    f"or AWS_PROFILE (which needs an optional package: {install_hint('bedrock')})."
 )
 
 
