@@ -173,7 +173,7 @@ def test_a_folder_that_cannot_be_written_to_is_reported(tmp_path: Path) -> None:
     folder.mkdir()
     written(folder, "models.json", json.dumps({"providers": silent()}))
     folder.chmod(0o500)
-    assert f"{folder}: cannot be written to" in doctor(folder, ANTHROPIC_API_KEY="k").stdout
+    assert f"{folder}: not writable" in doctor(folder, ANTHROPIC_API_KEY="k").stdout
 
 
 def test_to_pi_it_is_not_a_command_and_no_prompt_either(tmp_path: Path) -> None:

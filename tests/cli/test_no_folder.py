@@ -11,7 +11,8 @@ import pytest
 from support.cli_process import PI, asked, scripted
 from support.rpc_process import WITHIN, surroundings
 
-TAU = [PI[0], "-c", "from tau.cli.main import tau; tau()"]
+PI = [PI[0], "-P", *PI[1:]]  # Python 3.13.0 cannot import socket if its path has a working directory that is gone
+TAU = [PI[0], "-P", "-c", "from tau.cli.main import tau; tau()"]
 SENTENCE = (
     "Error: The working directory cannot be used, because it was deleted or moved (No such file or directory)."
     " Change to one that exists.\n"
@@ -34,7 +35,7 @@ def gone(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
     where.mkdir()
     code = "import os, sys; os.rmdir(os.getcwd()); os.execv(sys.argv[1], sys.argv[1:])"
     how = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "timeout": WITHIN}
-    return subprocess.run([sys.executable, "-c", code, *command], cwd=where, env=env, **how)  # type: ignore[call-overload,no-any-return]
+    return subprocess.run([sys.executable, "-P", "-c", code, *command], cwd=where, env=env, **how)  # type: ignore[call-overload,no-any-return]
 
 
 @pytest.mark.parametrize("name", LINES)

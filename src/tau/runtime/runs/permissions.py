@@ -297,16 +297,17 @@ def _paths_of_url(path: str) -> list[str]:
 
 def _can_be_followed(name: str) -> bool:
     """False if a link on the path cannot be read, such as /proc/1/root by anyone but root. Blocks."""
-    try:
-        os.path.realpath(name)
-    except OSError:
-        return False
-    return True
+    return _follow(name)[1]  # os.path.realpath does not tell: since Python 3.13 it ignores such a link
 
 
 def _ways(name: str) -> list[str]:
     """Return each path on the way from the given one to its target, one per link that is followed. Blocks."""
-    found = [os.path.normpath(name)]
+    return _follow(name)[0]
+
+
+def _follow(name: str) -> tuple[list[str], bool]:
+    """Return the paths on the way, and whether every link could be read."""
+    found, readable = [os.path.normpath(name)], True
     here, rest, links = "/", name.split("/")[::-1], 0
     while rest:
         part = rest.pop()
@@ -317,13 +318,13 @@ def _ways(name: str) -> list[str]:
             try:
                 to = os.readlink(there)
             except OSError:
-                here = there
+                here, readable = there, False
                 continue
             rest += to.split("/")[::-1]
             here = "/" if to.startswith("/") else here
         else:
             here = there
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(found)), readable
 
 
 def _with_link_targets(glob: str, cwd: str) -> list[str]:
