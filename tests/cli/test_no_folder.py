@@ -52,7 +52,7 @@ def test_what_needs_no_working_directory_does_without(line: list[str], tmp_path:
 
 def test_the_library_raises_an_error_of_its_own(tmp_path: Path) -> None:
     code = "import asyncio, tau\nasync def main():\n async with tau.open(model='demo'): pass\nasyncio.run(main())"
-    done = gone(tmp_path, sys.executable, "-c", code)
+    done = gone(tmp_path, sys.executable, "-P", "-c", code)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith("tau.errors.UsageError: The working directory cannot be used")
 

@@ -296,6 +296,7 @@ ROLE = b"""<AssumeRoleResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"
 <Expiration>2100-01-01T00:00:00Z</Expiration></Credentials></AssumeRoleResult></AssumeRoleResponse>"""
 
 
+@pytest.mark.process
 def test_a_role_is_requested_through_the_proxy_of_the_session(tmp_path: Path) -> None:
     pytest.importorskip("botocore")
     asked: list[str] = []

@@ -91,6 +91,7 @@ def test_a_token_is_requested_through_the_proxy_of_the_session(tmp_path: Path) -
     assert exchanged(tmp_path, Tokens, proxy=True) == "fresh-token p-1\n"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("said", "helps"),
     [

@@ -38,7 +38,8 @@ for name, reader in (
     try:
         seen.append((name, b"hush-hush" in reader()))
     except (ToolError, UsageError, OSError) as error:
-        assert "the environment or the memory of a process" in str(error), error
+        # Only the kernel refuses it to an ordinary user in a namespace of its own.
+        assert "the environment or the memory of a process" in str(error) or "EACCES" in str(error), error
 for rg in {{None, find_ripgrep("/")}}:
     for place in (path, os.path.dirname(path)):
         try:
