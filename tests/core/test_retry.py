@@ -64,6 +64,7 @@ PERMANENT = [
     "429 out of budget",
     "429 Quota exceeded for this project",
     "402 check your plan and billing details; rate limit",
+    "500 image input is not supported - hint: if this is unexpected, you may need to provide the mmproj",
     "",
 ]
 OVERFLOW = [

@@ -368,3 +368,12 @@ def test_an_error_in_the_middle_keeps_what_came(speaker: Speaker) -> None:
     ending = ask(speaker, whole([*events, speaker.error("Overloaded"), *speaker.says(*PIECES)[len(events) :]]))
     assert text_of(ending.failure.message) == "Hello, "
     assert is_retryable(ending.failure)
+
+
+@each_api
+def test_an_error_with_the_status_200_is_told_in_its_own_words(speaker: Speaker) -> None:
+    body = b'{"error":{"message":"No provider is available for this model","code":404}}'
+    headers = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body)
+    ending = ask(speaker, sends(headers + body))
+    if not speaker.frames:  # a frame of AWS begins with its length: anything else is corrupt
+        assert "No provider is available for this model" in ending.why

@@ -63,6 +63,7 @@ def test_a_request_has_all_its_parts() -> None:
                     "name": "bash",
                     "description": "run",
                     "parameters": BASH.parameters,
+                    "strict": False,
                 }
             ],
             "reasoning": {"effort": "medium", "summary": "auto"},
@@ -149,17 +150,20 @@ def test_an_answer_goes_back_item_by_item() -> None:
 def test_reasoning_that_nothing_followed_is_left_out() -> None:
     signature = encode(REASONING).decode()
     assert wire_messages(assistant(Thinking("hm", signature))) == []
-    assert wire_messages(assistant("yes", Thinking("hm", signature), Text(" "))) == [output("yes")]
+    assert wire_messages(assistant("yes", Thinking("hm", signature), Text(" "))) == [output("yes", id="msg_tau_0_0")]
 
 
 def test_thinking_that_is_no_reasoning_item_is_left_out() -> None:
     assert wire_messages(assistant(Thinking("a"), Thinking("b", "sig"), Thinking("c", "{cut"), "yes")) == [
-        output("yes")
+        output("yes", id="msg_tau_0_3")
     ]
 
 
-def test_a_text_of_another_model_has_no_id() -> None:
-    assert wire_messages(assistant(Text("a", "m" * 65), "b")) == [output("a"), output("b")]
+def test_a_text_of_another_model_gets_an_id() -> None:
+    assert wire_messages(assistant(Text("a", "m" * 65), "b")) == [
+        output("a", id="msg_tau_0_0"),
+        output("b", id="msg_tau_0_1"),
+    ]
 
 
 def test_images_are_sent_by_the_user_and_by_tools() -> None:

@@ -103,6 +103,8 @@ def facts_of_pi(model: Model, recorded: dict[str, Any]) -> dict[str, Any]:
     shape = dict(recorded["shape"])
     if model.provider in SYSTEM_ROLE:
         shape["role"] = "system"
+    if model.api == "openai-responses":
+        shape["tool"] = sorted({*shape["tool"], "strict"})  # OpenAI's types require it
     if model.provider == "huggingface":
         fields.pop("store", None)
     if model.id.startswith("gemini-2.5-pro") and recorded["level"] == "off":

@@ -27,6 +27,8 @@ from tau.llm.types import (
 from tau.records.base import replace
 from tau.records.models import Model
 
+MAX_QUOTED_BYTES = 4096
+
 
 async def stream(
     model: Model, context: ModelContext, options: CallOptions, draft: Draft, environment: CallEnvironment
@@ -62,13 +64,13 @@ async def stream(
         if environment.watchers is not None:
             request = replace(request, on_response=environment.watchers.incoming)
         secrets += [*header_secrets(request.headers), *url_secrets(request.url)]
-        started = False
+        beginning: bytes | None = None
         decoder, reader = api.decoder(), api.reader(draft)
         async with aclosing(environment.transport.post(request)) as chunks:
             async for chunk in chunks:
                 results, problem = _read(chunk, decoder, reader)
-                if not started:
-                    started = True
+                if beginning is None:
+                    beginning = chunk[:MAX_QUOTED_BYTES]
                     yield [ResponseStarted()]
                 if results:
                     yield results
@@ -76,9 +78,18 @@ async def stream(
                         return  # do not wait for data after the end of the answer
                 if problem is not None:
                     raise problem
+        if (beginning or b"").lstrip().startswith(b"{"):
+            raise _not_a_stream(beginning or b"")
         yield reader.end()
     except ModelError as error:
         raise _redact(error, secrets) from None
+
+
+def _not_a_stream(body: bytes) -> ModelError:
+    """The error for a JSON body with the status 200: usually an error of a proxy, whose words decide about a retry."""
+    text = body.decode("utf-8", "replace").strip()
+    transient = None if '"error"' in text else True
+    return ModelError(f"The model server answered with JSON instead of an event stream: {text}", transient=transient)
 
 
 def _read(chunk: bytes, decoder: Decoder, reader: Reader) -> tuple[list[ModelResult], ModelError | None]:

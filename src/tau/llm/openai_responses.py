@@ -42,7 +42,8 @@ def request(model: Model, context: ModelContext, options: CallOptions) -> ModelR
         body["max_output_tokens"] = max(16, output_limit(model, options))  # the minimum that is accepted
     body |= _cache_fields(model, options)
     if context.tools:
-        strict = {"strict": False} if azure.is_azure(model) or _allows(model, "supportsStrictMode") else {}
+        # Tools without this field are strict for OpenAI, and then their optional parameters are not allowed.
+        strict = {} if (model.compat or {}).get("supportsStrictMode") is False else {"strict": False}
         body["tools"] = [
             {
                 "type": "function",
@@ -109,12 +110,12 @@ def conversation(model: Model, context: ModelContext) -> list[dict[str, Any]]:
     if context.system:
         plain = not model.reasoning or (model.compat or {}).get("supportsDeveloperRole") is False
         sent.append({"role": "system" if plain else "developer", "content": strip_surrogates(context.system)})
-    for message in context.messages:
-        sent += _items(message)
+    for number, message in enumerate(context.messages):
+        sent += _items(message, number)
     return sent
 
 
-def _items(message: ModelMessage) -> Iterator[dict[str, Any]]:
+def _items(message: ModelMessage, number: int) -> Iterator[dict[str, Any]]:
     match message:
         case User():
             if parts := _parts(message.content):
@@ -123,18 +124,20 @@ def _items(message: ModelMessage) -> Iterator[dict[str, Any]]:
             call, _, _ = message.tool_call_id.partition("|")
             yield {"type": "function_call_output", "call_id": call, "output": _output(message)}
         case Assistant():
-            yield from _assistant_items(message)
+            yield from _assistant_items(message, number)
 
 
-def _assistant_items(message: Assistant) -> Iterator[dict[str, Any]]:
-    items = [item for block in message.content if (item := _item(block)) is not None]
+def _assistant_items(message: Assistant, number: int) -> Iterator[dict[str, Any]]:
+    blocks = enumerate(message.content)
+    # Every message of an answer needs an id: its own, or one that stays the same from request to request.
+    items = [item for at, block in blocks if (item := _item(block, f"msg_tau_{number}_{at}")) is not None]
     # The API rejects reasoning that nothing follows.
     while items and items[-1].get("type") == "reasoning":
         items.pop()
     yield from items
 
 
-def _item(block: Text | Thinking | ToolCall) -> dict[str, Any] | None:
+def _item(block: Text | Thinking | ToolCall, default_id: str) -> dict[str, Any] | None:
     match block:
         case Thinking():
             return _parse_object(block.thinking_signature or "")
@@ -142,7 +145,8 @@ def _item(block: Text | Thinking | ToolCall) -> dict[str, Any] | None:
             if is_blank(block.text):
                 return None
             part = {"type": "output_text", "text": strip_surrogates(block.text), "annotations": []}
-            return {"type": "message", "role": "assistant", "content": [part], "status": "completed", **_origin(block)}
+            origin = {"id": default_id, **_origin(block)}
+            return {"type": "message", "role": "assistant", "content": [part], "status": "completed", **origin}
         case ToolCall():
             call, _, item = block.id.partition("|")
             arguments = encode(strip_surrogates_in(block.arguments)).decode()

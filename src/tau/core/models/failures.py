@@ -21,6 +21,7 @@ PERMANENT = (
     r"out of budget",
     r"quota exceeded",
     r"\bbilling\b",
+    r"image input is not supported",  # llama.cpp, with the status 500
 )
 
 # The prompt does not fit the context window: a retry does not help, compaction does.
