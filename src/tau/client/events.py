@@ -48,10 +48,6 @@ class AutoCompactionEnd(Event, tag="auto_compaction_end"):
     error_message: str | UnsetType = UNSET
 
 
-class EntryAppended(Event, tag="entry_appended"):
-    entry: Any
-
-
 class UnknownEvent(Record):
     """An event of a type that this version does not know; `raw` holds all of it."""
 
@@ -59,7 +55,7 @@ class UnknownEvent(Record):
     raw: dict[str, Any]
 
 
-DialectEvent = AutoCompactionStart | AutoCompactionEnd | EntryAppended
+DialectEvent = AutoCompactionStart | AutoCompactionEnd
 RpcEvent = AnyEvent | DialectEvent | AnyUiRequest | UnknownEvent
 
 EVENTS: Any = AnyEvent | DialectEvent

@@ -261,6 +261,8 @@ class Reader:
 
     def _message_delta(self, event: dict[str, Any]) -> Sequence[ModelResult]:
         self._stop = event["delta"].get("stop_reason") or self._stop
+        if isinstance(self._stop, str):
+            self._draft.set_raw_stop_reason(self._stop)
         self._count(event.get("usage") or {})
         self._draft.set_usage(usage=self._tokens)
         return ()
@@ -279,6 +281,10 @@ class Reader:
     def _count(self, usage: dict[str, Any]) -> None:
         """Later counts replace earlier ones, where present."""
         counts = {field: usage[name] for name, field in COUNTS.items() if isinstance(usage.get(name), int)}
+        if isinstance(usage.get("cache_creation"), dict):
+            counts["cache_write_1h"] = usage["cache_creation"].get("ephemeral_1h_input_tokens")
+        if not isinstance(counts.get("cache_write_1h"), int):
+            counts["cache_write_1h"] = self._tokens.cache_write_1h or 0
         self._tokens = replace(self._tokens, **counts)
 
 

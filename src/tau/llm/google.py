@@ -259,6 +259,7 @@ class Reader:
                 results += self._part(part)
             if reason := candidate.get("finishReason"):
                 self._stop = require_text(reason)
+                self._draft.set_raw_stop_reason(reason)
         return results
 
     def _part(self, part: dict[str, Any]) -> list[ModelResult]:

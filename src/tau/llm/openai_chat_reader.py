@@ -103,6 +103,7 @@ class Reader:
             results += self._delta(choice.get("delta") or {})
             if reason := choice.get("finish_reason"):
                 self._stop = require_text(reason)
+                self._draft.set_raw_stop_reason(reason)
         return results
 
     def _delta(self, delta: dict[str, Any]) -> list[ModelResult]:

@@ -260,6 +260,7 @@ class Reader:
 
     def _completed(self, event: dict[str, Any]) -> Sequence[ModelResult]:
         self._count(event["response"])
+        self._draft.set_raw_stop_reason("completed")
         return [
             *self._unclosed(event["response"]),
             *self._draft.finish("toolUse" if self._draft.call_count else "stop"),
@@ -277,6 +278,7 @@ class Reader:
     def _incomplete(self, event: dict[str, Any]) -> Sequence[ModelResult]:
         self._count(event["response"])
         reason = (event["response"].get("incomplete_details") or {}).get("reason")
+        self._draft.set_raw_stop_reason(f"incomplete.{reason}" if reason else "incomplete")
         if reason == "max_output_tokens":
             return self._draft.finish("length")
         raise ModelError(f"The answer is incomplete (reason: {reason}).", transient=False)

@@ -8,6 +8,7 @@ from tau.errors import CommandError
 from tau.records.base import to_builtins
 from tau.records.events import SessionInfoChanged, ThinkingLevelChanged
 from tau.records.models import Model, ThinkingLevel
+from tau.runtime.history.session_log import one_line
 
 if TYPE_CHECKING:
     from tau.runtime.session.session import Session
@@ -80,7 +81,7 @@ async def _tell_level(session: Session, before: ThinkingLevel) -> None:
 
 
 async def set_name(session: Session, name: str) -> None:
-    name = name.strip()
+    name = one_line(name)
     if not name:
         raise CommandError("Session name cannot be empty")
     session.log.set_name(name)
