@@ -55,7 +55,7 @@ def test_a_system_message_precedes_the_first_prompt_and_is_stored(tmp_path: Path
         assert state["messageCount"] == 5
         assert [message["role"] for message in server.asked[-1]["messages"]] == ["user", "assistant", "user"]
     lines = [json.loads(line) for line in Path(state["sessionFile"]).read_text().splitlines()]
-    assert [line["message"] for line in lines if line["type"] == "message"][0] == system
+    assert next(line["message"] for line in lines if line["type"] == "message") == system
 
 
 def test_a_system_message_of_a_continued_session_has_only_the_changes(tmp_path: Path) -> None:
@@ -118,3 +118,38 @@ def test_line_breaks_in_a_session_name_become_spaces(tmp_path: Path) -> None:
         running.get("set_session_name", name=" one\n\ntwo\r\n")
         assert running.get("get_state")["sessionName"] == "one two"
         assert running.until("session_info_changed")[-1]["name"] == "one two"
+
+
+EXTENSION = """
+def setup(pi):
+    @pi.command("pick")
+    async def pick(args, ctx):
+        picked = await ctx.ui.select("Pick", ["a", "b"])
+        ctx.ui.notify(f"picked {picked}")
+
+    @pi.command("fresh")
+    async def fresh(args, ctx):
+        await ctx.new_session()
+        ctx.ui.notify("fresh")
+"""
+
+
+def test_the_response_to_a_command_comes_when_it_ends_and_its_dialogs_can_be_answered(tmp_path: Path) -> None:
+    path = tmp_path / "extension.py"
+    path.write_text(EXTENSION)
+    with Server("Hello.") as server, agent(tmp_path, server, "1.5", "-e", str(path)) as running:
+        id = running.send("prompt", message="/pick")
+        asked = running.until("extension_ui_request")[-1]
+        assert running.get("get_state")["isStreaming"] is False  # other commands are answered meanwhile
+        assert not running.has_response(id)
+        running.send("extension_ui_response", id=asked["id"], value="b")
+        running.until(lambda event: event.get("message") == "picked b")
+        assert running.response(id)["data"] == {"disposition": "handled"}
+        id = running.send("prompt", message="/fresh")
+        running.until(lambda event: event.get("message") == "fresh")
+        assert running.response(id)["success"]
+        id = running.send("prompt", message="/pick")
+        running.until("extension_ui_request")
+        running.get("abort")
+        assert running.response(id)["success"]
+        say(running, "and on")

@@ -125,6 +125,8 @@ class CompatSettings(Record):
     """`get_session_stats` counts every entry of the session, or only the messages that `get_messages` returns."""
     keep_named_model: bool = False
     """Keep a model named on the command line when another session is opened."""
+    command_response: Literal["start", "end"] = "start"
+    """Respond to a prompt that is a command of an extension when the command starts, or when it ends."""
     provider_details: bool = False
     """Messages have `rawStopReason`, and their usage `cacheWrite1h`."""
     system_messages: bool = False

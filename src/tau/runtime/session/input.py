@@ -71,7 +71,9 @@ class InputPipeline:
         if source == "rpc" and (found := session.running_commands.find(text)) is not None:
             if queue:
                 raise CommandError(NOT_QUEUED.format(name=found[0].name))
-            session.running_commands.start(*found)
+            task = session.running_commands.start(*found)
+            if session.settings.compat.command_response == "end":
+                await asyncio.wait([task])
             return "handled"
         if not session.hooks.extensions.wants("input"):
             return await self._accept(given, aborts)

@@ -44,6 +44,7 @@ DIALECT = PI_1_5.derive(
             "streamingUntil": "end",
             "keepBashAfter": "prompt",
             "statsOf": "conversation",
+            "commandResponse": "start",
             "providerDetails": False,
             "systemMessages": False,
             "thinkingReturns": True,

@@ -80,6 +80,7 @@ DIALECT = Dialect(
             "streamingUntil": "settled",
             "keepBashAfter": "run",
             "keepNamedModel": True,
+            "commandResponse": "end",
             "providerDetails": True,
             "systemMessages": True,
         },
