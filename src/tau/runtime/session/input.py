@@ -19,10 +19,10 @@ from tau.records.events import MessageEnd, MessageStart
 from tau.records.messages import AnyMessage, Attachment, Custom, Image, Text, User
 from tau.records.replies import Disposition
 from tau.runtime.abort import AbortSignal
-from tau.runtime.session.system_messages import SystemMessages
 
 if TYPE_CHECKING:
     from tau.runtime.session.session import Session
+    from tau.runtime.session.system_messages import SystemMessages
 
 NOT_QUEUED = 'Extension command "/{name}" cannot be queued. Use prompt() or execute the command when not streaming.'
 Blocks = Sequence[Text | Image]
@@ -48,7 +48,7 @@ class InputPipeline:
         self._turn = asyncio.Lock()
         self._for_next_turn: list[tuple[str, Custom]] = []  # messages, each with the id of its session
         self._aborts = 0
-        self._system_messages = SystemMessages(session.resources)
+        self._system_messages: SystemMessages | None = None  # in dialects that have them
 
     async def submit(
         self,
@@ -112,6 +112,10 @@ class InputPipeline:
         session = self._session
         if not session.settings.compat.system_messages:
             return []
+        if self._system_messages is None:
+            from tau.runtime.session.system_messages import SystemMessages
+
+            self._system_messages = SystemMessages(session.resources)
         message = self._system_messages.due(session.log.messages, list(session.tool_runner.tools.values()))
         if message is None:
             return []

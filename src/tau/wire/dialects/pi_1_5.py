@@ -22,6 +22,9 @@ from tau.wire.dialects.default import Compacted, result_as
 Begun = derive_record(Assistant, name="AssistantBegun", types={"stop_reason": StopReason | Literal["pending"]})
 AnyBegun: Any = reduce(or_, (Begun if kind is Assistant else kind for kind in (*get_args(AnyMessage), System)))
 MessageStart = derive_record(e.MessageStart, types={"message": AnyBegun})
+AnySent: Any = AnyMessage | System
+MessageEnd = derive_record(e.MessageEnd, types={"message": AnySent})
+AgentEnd = derive_record(e.AgentEnd, types={"messages": list[AnySent]})
 CompactionEnd = derive_record(e.CompactionEnd, types={"result": Compacted | None})
 NewCommand = derive_record(replies.SlashCommand, without=("location", "path"))
 NewCommands = derive_record(replies.SlashCommands, types={"commands": list[NewCommand]})  # type: ignore[valid-type]
@@ -53,6 +56,11 @@ def _pending(message: Any) -> Any:
     return type(message)(**{**fields, "stop_reason": "pending"})
 
 
+def unchanged(kind: Any) -> Form:
+    """An event that is sent as it is, and documented as `kind`."""
+    return Form((kind,), lambda event: (event,))
+
+
 def _commands(data: replies.SlashCommands) -> Any:
     known = NewCommand.__struct_fields__
     return NewCommands([NewCommand(*[getattr(command, name) for name in known]) for command in data.commands])
@@ -66,6 +74,8 @@ DIALECT = Dialect(
     events={
         e.MessageStart: Form((MessageStart,), _message_start),
         e.MessageUpdate: without(e.MessageUpdate, "message"),
+        e.MessageEnd: unchanged(MessageEnd),
+        e.AgentEnd: unchanged(AgentEnd),
         e.CompactionEnd: compaction_end(CompactionEnd, Compacted),
     },
     replies={
