@@ -22,8 +22,10 @@ from support.model_server import NOWHERE, serving
 from support.oauth_server import CLIENT_SECRET, OAuthServer
 from support.rpc_process import surroundings
 from tau.llm.catalog import parse_providers
+from tau.runtime.app.model_choice import known_models
 from tau.runtime.login.refresh import refresh_login
 from tau.store.auth import OAuthLogin
+from tau.store.keys import Keys
 
 TAU = [sys.executable, "-c", "from tau.cli.main import tau; tau()"]
 OTHER = {"type": "api_key", "key": "kept", "env": {"A": "b"}}
@@ -372,6 +374,13 @@ def test_a_logout_during_a_session_is_not_undone(desk: Desk, server: OAuthServer
     assert "lab" not in desk.stored
     assert desk.ask()[0] == 1
     assert "lab" not in desk.stored
+
+
+def test_commands_do_not_inherit_the_secret_of_a_client(desk: Desk, server: OAuthServer) -> None:
+    keys = Keys(desk.auth, desk.environment)
+    known_models(desk.folder / "agent", keys, desk.environment)
+    assert CLIENT_SECRET in keys.known_secrets()
+    assert "LAB_CLIENT_SECRET" in keys.variables()
 
 
 # Logins that pi stored.
