@@ -303,6 +303,16 @@ def test_while_the_server_is_down_the_login_is_kept_and_the_call_is_retried(desk
     assert desk.ask()[:2] == (0, "Hello.\n")
 
 
+def test_a_token_server_that_is_not_there_leaves_the_login_as_it_is(desk: Desk, server: OAuthServer) -> None:
+    login = logged_in(desk, server, expires=0)
+    gone = {**server.provider["oauthClient"], "tokenUrl": "http://127.0.0.1:9/token"}
+    desk.write("models.json", {"providers": {"lab": {**server.provider, "oauthClient": gone}}})
+    code, _, err = desk.ask()
+    assert code == 1 and "http://127.0.0.1:9/token: cannot connect to 127.0.0.1:9: Connection refused" in err
+    assert "token-0001" not in err
+    assert {**desk.stored["lab"], **login} == desk.stored["lab"]
+
+
 def test_two_processes_send_a_refresh_token_once(desk: Desk, server: OAuthServer) -> None:
     logged_in(desk, server, expires=0)
     server.may_answer.clear()
