@@ -96,6 +96,7 @@ LATE = {
     "tools/read_tracking.py": {"hashlib"},
     "core/text/terminal_text.py": {"unicodedata"},
     "core/conversation/provider_messages.py": {"hashlib"},
+    "runtime/session/input.py": {"tau.runtime.session.system_messages"},
     "runtime/session/operations.py": {"tau.core.conversation.stats", "tau.runtime.history.html_export"},
     "runtime/app/handle.py": {"tau.runtime.session.extension_actions"},
     "runtime/machine/files.py": {"tempfile"},

@@ -15,7 +15,6 @@ from __future__ import annotations
 from tau.client.events import (
     AutoCompactionEnd,
     AutoCompactionStart,
-    EntryAppended,
     RpcEvent,
     UnknownEvent,
     raw,
@@ -57,6 +56,7 @@ from tau.records.events import (
     CompactionEnd,
     CompactionResult,
     CompactionStart,
+    EntryAppended,
     ExtensionError,
     MessageEnd,
     MessageStart,

@@ -22,8 +22,10 @@ from support.model_server import NOWHERE, serving
 from support.oauth_server import CLIENT_SECRET, OAuthServer
 from support.rpc_process import surroundings
 from tau.llm.catalog import parse_providers
+from tau.runtime.app.model_choice import known_models
 from tau.runtime.login.refresh import refresh_login
 from tau.store.auth import OAuthLogin
+from tau.store.keys import Keys
 
 TAU = [sys.executable, "-c", "from tau.cli.main import tau; tau()"]
 OTHER = {"type": "api_key", "key": "kept", "env": {"A": "b"}}
@@ -301,6 +303,16 @@ def test_while_the_server_is_down_the_login_is_kept_and_the_call_is_retried(desk
     assert desk.ask()[:2] == (0, "Hello.\n")
 
 
+def test_a_token_server_that_is_not_there_leaves_the_login_as_it_is(desk: Desk, server: OAuthServer) -> None:
+    login = logged_in(desk, server, expires=0)
+    gone = {**server.provider["oauthClient"], "tokenUrl": "http://127.0.0.1:9/token"}
+    desk.write("models.json", {"providers": {"lab": {**server.provider, "oauthClient": gone}}})
+    code, _, err = desk.ask()
+    assert code == 1 and "http://127.0.0.1:9/token: cannot connect to 127.0.0.1:9: Connection refused" in err
+    assert "token-0001" not in err
+    assert {**desk.stored["lab"], **login} == desk.stored["lab"]
+
+
 def test_two_processes_send_a_refresh_token_once(desk: Desk, server: OAuthServer) -> None:
     logged_in(desk, server, expires=0)
     server.may_answer.clear()
@@ -372,6 +384,13 @@ def test_a_logout_during_a_session_is_not_undone(desk: Desk, server: OAuthServer
     assert "lab" not in desk.stored
     assert desk.ask()[0] == 1
     assert "lab" not in desk.stored
+
+
+def test_commands_do_not_inherit_the_secret_of_a_client(desk: Desk, server: OAuthServer) -> None:
+    keys = Keys(desk.auth, desk.environment)
+    known_models(desk.folder / "agent", keys, desk.environment)
+    assert CLIENT_SECRET in keys.known_secrets()
+    assert "LAB_CLIENT_SECRET" in keys.variables()
 
 
 # Logins that pi stored.

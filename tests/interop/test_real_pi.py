@@ -43,17 +43,20 @@ def pi(request: pytest.FixtureRequest, installed: None) -> list[str]:
     return [*RELEASES[request.param], "--mode", "rpc"]
 
 
-def is_0_45(pi: Sequence[str]) -> bool:
-    """This release has no session names, and goes on in the old file after a fork."""
-    return any("0.45.7" in word for word in pi)
+def is_release(number: str, pi: Sequence[str]) -> bool:
+    return any(number in word for word in pi)
 
 
 class Desk:
-    """One project on which pi and tau work in turn, with the same settings and the same model."""
+    """One project on which pi and tau work in turn, with the same settings and the same model.
+
+    pi 0.45.7 has no session names, and goes on in the old file after a fork.
+    """
 
     def __init__(self, folder: Path, server: ModelServer, pi: Sequence[str], patch: pytest.MonkeyPatch) -> None:
         self.folder, self.server, self._pi, self._patch = folder, server, pi, patch
-        self.is_0_45 = is_0_45(pi)
+        self.is_0_45 = is_release("0.45.7", pi)
+        self.is_0_87 = is_release("0.87.1", pi)
 
     def tau(self, *args: str) -> Agent:
         self._patch.delenv("TAU_RPC", raising=False)
@@ -259,3 +262,22 @@ def test_a_compaction_of_one_is_understood_by_the_other(desk: Desk, first: str, 
         assert known(agent) == before
         say(agent, "on")
         assert result["summary"] in heard(desk.server.asked[-1])[0][1]
+
+
+def test_what_tau_writes_in_dialect_1_5_is_understood_by_0_87_1(desk: Desk) -> None:
+    if not desk.is_0_87:
+        pytest.skip("the dialect of another release")
+    with desk.tau("--dialect", "1.5", *MODEL) as agent:
+        say(agent, "one")
+        say(agent, "two")
+        begun = known(agent)
+        assert [one["role"] for one in agent.get("get_messages")["messages"]][:2] == ["system", "user"]
+    with desk.pi("--continue") as agent:
+        assert known(agent) == begun
+        say(agent, "four")
+        assert [row for row in heard(desk.server.asked[-1]) if row[0] != "system"] == TOLD
+        more = known(agent)
+    with desk.tau("--dialect", "1.5", "--continue") as agent:
+        assert known(agent) == more
+        say(agent, "five")
+        assert heard(desk.server.asked[-1])[-3:] == [TOLD[-1], ("assistant", "Four."), ("user", "five")]

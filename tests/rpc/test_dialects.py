@@ -257,7 +257,7 @@ def test_a_command_during_a_run_is_remembered_after_the_run_or_with_the_next_pro
         agent.until("agent_end")
         if name == "1.5":
             agent.until("agent_settled")
-        first = ["user", "assistant", "toolResult", "assistant"]
+        first = [*(["system"] if name == "1.5" else []), "user", "assistant", "toolResult", "assistant"]
         said = [message["role"] for message in agent.get("get_messages")["messages"]]
         assert said == [*first, *(["bashExecution"] if name == "1.5" else [])]
         run(agent, "two")

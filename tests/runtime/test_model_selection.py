@@ -260,6 +260,11 @@ def test_cycling_goes_through_the_scoped_models_with_their_levels() -> None:
     assert [(found.cycle(), found.level) for _ in range(2)] == [(LAB_TWO, "high"), (OPUS, "low")]
 
 
+def test_a_model_outside_of_the_scope_counts_as_the_first_of_it() -> None:
+    found = chosen("anthropic", "lab", scoped=["opus-4-8:low", "m-2:high"], pattern="m-1")
+    assert (found.current, found.cycle(), found.level) == (LAB, LAB_TWO, "high")
+
+
 def test_after_a_model_that_cannot_think_the_next_thinks_as_much_as_usual_if_that_is_wanted() -> None:
     found = chosen("lab", settings=Settings(compat=CompatSettings(thinking_returns=True)), pattern="m-2")
     assert [(found.cycle(), found.level) for _ in range(2)] == [(LAB, "off"), (LAB_TWO, "medium")]

@@ -183,7 +183,8 @@ def test_a_prompt_that_did_not_fit_is_repeated_after_a_compaction() -> None:
     run_of(session)
     run = run_of(session)
     assert [name for name in session.names[2:] if name != "queue_update"] == [
-        *("agent_start", "agent_end", "compaction_start", "compaction_end", "agent_start", "agent_end")
+        *("agent_start", "agent_end", "compaction_start", "entry_appended", "compaction_end"),
+        *("agent_start", "agent_end"),
     ]
     assert run.outcome.answer == assistant("two")
 

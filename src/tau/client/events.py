@@ -50,12 +50,6 @@ class AutoCompactionEnd(Event, tag="auto_compaction_end"):
     error_message: str | UnsetType = UNSET
 
 
-class EntryAppended(Event, tag="entry_appended"):
-    """An entry was added to the session; newer releases of pi send it."""
-
-    entry: Any
-
-
 class UnknownEvent(Record):
     """An event of a type that this version does not know; `raw` holds all of it."""
 
@@ -63,7 +57,7 @@ class UnknownEvent(Record):
     raw: dict[str, Any]
 
 
-DialectEvent = AutoCompactionStart | AutoCompactionEnd | EntryAppended
+DialectEvent = AutoCompactionStart | AutoCompactionEnd
 RpcEvent = AnyEvent | DialectEvent | AnyUiRequest | UnknownEvent
 
 EVENTS: Any = AnyEvent | DialectEvent

@@ -169,6 +169,8 @@ class Reader:
 
     def _message_delta(self, event: dict[str, Any]) -> Sequence[ModelResult]:
         self._stop = as_object(event.get("delta")).get("stop_reason") or self._stop
+        if isinstance(self._stop, str):
+            self._draft.set_raw_stop_reason(self._stop)
         self._count(event.get("usage"))
         self._draft.set_usage(usage=self._tokens)
         return ()
@@ -191,6 +193,8 @@ class Reader:
         """Later counts replace earlier ones, where present."""
         sent = as_object(usage)
         counts = {field: token_count(sent[name]) for name, field in COUNTS.items() if sent.get(name) is not None}
+        for_an_hour = as_object(sent.get("cache_creation")).get("ephemeral_1h_input_tokens")
+        counts["cache_write_1h"] = self._tokens.cache_write_1h or 0 if for_an_hour is None else token_count(for_an_hour)
         self._tokens = replace(self._tokens, **counts)
 
 

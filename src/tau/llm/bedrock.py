@@ -360,6 +360,7 @@ class ConverseReader:
 
     def _message_stop(self, event: dict[str, Any]) -> Sequence[ModelResult]:
         self._stop = require_text(event.get("stopReason"), "stopReason")
+        self._draft.set_raw_stop_reason(self._stop)
         return ()
 
     def _metadata(self, event: dict[str, Any]) -> Sequence[ModelResult]:

@@ -279,6 +279,7 @@ class Reader:
             reason = candidate.get("finishReason")
             if reason and reason != "FINISH_REASON_UNSPECIFIED":
                 self._stop = require_text(reason, "finishReason")
+                self._draft.set_raw_stop_reason(self._stop)
         return results
 
     def _part(self, part: dict[str, Any]) -> list[ModelResult]:

@@ -128,6 +128,7 @@ class Reader:
             results += self._delta(self._content(choice))
             if reason := choice.get("finish_reason"):
                 self._stop = require_text(reason, "finish_reason")
+                self._draft.set_raw_stop_reason(self._stop)
         return results
 
     def _content(self, choice: dict[str, Any]) -> dict[str, Any]:

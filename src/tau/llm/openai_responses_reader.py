@@ -216,6 +216,7 @@ class Reader:
         if response.get("status") == "failed":
             return self._failed(event)
         self._count(response)
+        self._draft.set_raw_stop_reason("completed")
         results = [*self._unclosed(response)]
         if any(piece.strip() for _, _, piece in self._early_arguments):
             raise BadField("there are arguments of a call that was not started")
@@ -237,6 +238,7 @@ class Reader:
         response = as_object(event.get("response"))
         self._count(response)
         reason = as_object(response.get("incomplete_details")).get("reason")
+        self._draft.set_raw_stop_reason(f"incomplete.{reason}" if reason else "incomplete")
         if reason in LENGTH_REASONS:
             return self._draft.finish("length")
         raise ModelError(f"The answer is incomplete (reason: {reason}).", transient=False)

@@ -163,6 +163,14 @@ class AutoRetryEnd(Event, tag="auto_retry_end"):
     final_error: str | UnsetType = UNSET
 
 
+class EntryAppended(Event, tag="entry_appended"):
+    """An entry was added to the session outside of a message: state of an extension, or the removal of a failed
+    answer from the conversation (`context_edit`). `entry` is the entry as the session file has it.
+    """
+
+    entry: Any
+
+
 class SessionInfoChanged(Event, tag="session_info_changed"):
     """The name of the session changed."""
 
@@ -249,6 +257,7 @@ AnyEvent = (
     | CompactionEnd
     | AutoRetryStart
     | AutoRetryEnd
+    | EntryAppended
     | SessionInfoChanged
     | ThinkingLevelChanged
     | BashUpdate

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from tau.records.base import UNSET, BadRecord, Record, UnsetType, attach_source, decode, parse
+from tau.records.base import UNSET, BadRecord, Record, UnsetType, attach_source, decode, field, parse
 
 StopReason = Literal["stop", "length", "toolUse", "error", "aborted"]
 
@@ -57,7 +57,8 @@ class UsageCost(Record):
 class Usage(Record):
     """Token counts. `input` does not include tokens that were read from or written to a cache.
 
-    `reasoning` is the part of `output` spent on reasoning, if the provider reports it.
+    `reasoning` is the part of `output` spent on reasoning, if the provider reports it; `cacheWrite1h`, the part of
+    `cacheWrite` that is kept for an hour, in dialects that have it.
     """
 
     input: int = 0
@@ -67,6 +68,7 @@ class Usage(Record):
     total_tokens: int = 0
     cost: UsageCost = UsageCost()
     reasoning: int | UnsetType = UNSET
+    cache_write_1h: int | UnsetType = field(default=UNSET, name="cacheWrite1h")
 
 
 class Message(Record, tag_field="role"):
@@ -97,7 +99,9 @@ class User(Message, tag="user"):
 
 
 class Assistant(Message, tag="assistant"):
-    """A message of the model. `responseId` is the provider's id of the response."""
+    """A message of the model. `responseId` is the provider's id of the response, `rawStopReason` its reason in the
+    provider's words, in dialects that have it.
+    """
 
     content: list[Text | Thinking | ToolCall]
     api: str
@@ -108,6 +112,7 @@ class Assistant(Message, tag="assistant"):
     timestamp: int
     error_message: str | UnsetType = UNSET
     response_id: str | UnsetType = UNSET
+    raw_stop_reason: str | UnsetType = UNSET
 
     @property
     def tool_calls(self) -> list[ToolCall]:
@@ -173,6 +178,18 @@ class CompactionSummary(Message, tag="compactionSummary"):
     summary: str
     tokens_before: int
     timestamp: int = 0
+
+
+class System(Message, tag="system"):
+    """Which system prompt, in sections, and which tools the model has from here on, in dialects that have such
+    messages. A section that is null is gone. For clients: a model never gets it. It is read from a file as `Other`.
+    """
+
+    content: str
+    timestamp: int
+    sections: dict[str, str | None] | UnsetType = UNSET
+    tools_added: list[dict[str, Any]] | UnsetType = UNSET
+    tools_removed: list[str] | UnsetType = UNSET
 
 
 class Other(Record):

@@ -125,6 +125,12 @@ class CompatSettings(Record):
     """`get_session_stats` counts every entry of the session, or only the messages that `get_messages` returns."""
     keep_named_model: bool = False
     """Keep a model named on the command line when another session is opened."""
+    command_response: Literal["start", "end"] = "start"
+    """Respond to a prompt that is a command of an extension when the command starts, or when it ends."""
+    provider_details: bool = False
+    """Messages have `rawStopReason`, and their usage `cacheWrite1h`."""
+    system_messages: bool = False
+    """Add messages with the role `system` to the conversation, which tell clients of the system prompt and tools."""
     thinking_returns: bool = False
     """Restore the thinking level after using a model that does not support thinking."""
 

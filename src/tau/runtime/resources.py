@@ -51,6 +51,20 @@ class Resources:
         """Drop all offered paths, because the extensions are about to be asked again."""
         self._offers.clear()
 
+    @property
+    def found(self) -> FoundResources | None:
+        """The resources, if the search is over."""
+        return self._found
+
+    async def load(self) -> None:
+        """Search, unless that is done. Messages that arrive meanwhile wait, so that they stay in order."""
+        if self._found is None:
+            self._expanding += 1
+            try:
+                await self._known()
+            finally:
+                self._expanding -= 1
+
     async def reload(self, query: ResourceQuery | None = None) -> None:
         """Search again; with another query if settings have changed."""
         async with self._lock:

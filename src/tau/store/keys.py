@@ -100,7 +100,9 @@ class Keys:
         self._given: dict[str, str] = {}
         self._for_all: str | None = None
         self.configured: dict[str, str] = {}
-        self.headers: list[str] = []  # values of headers in models.json, which may be keys
+        self.headers: list[
+            str
+        ] = []  # other values in models.json that may be secrets: headers, secrets of OAuth clients
         self.refreshable: frozenset[str] = frozenset()  # providers whose logins tau can refresh
         self.auth_file = auth_file
         file = AuthFile(auth_file)

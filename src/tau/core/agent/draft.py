@@ -82,8 +82,18 @@ class Mark(Value):
 class Draft:
     """An assistant message under construction. Each method that a reader calls returns the update for the client."""
 
-    def __init__(self, model: Model, timestamp: int, unfinished: Callable[[], PartialJsonParser]) -> None:
+    def __init__(
+        self,
+        model: Model,
+        timestamp: int,
+        unfinished: Callable[[], PartialJsonParser],
+        *,
+        provider_details: bool = False,
+    ) -> None:
+        """`provider_details` keeps the provider's stop reason, and how long it caches what it wrote to its cache."""
         self.model = model
+        self._provider_details = provider_details
+        self._raw_stop_reason: str | None = None
         names = encode(model.api), encode(model.provider), encode(model.id)
         self._origin = b'"api":%b,"provider":%b,"model":%b' % names  # the same in every snapshot
         self.timestamp = timestamp
@@ -152,10 +162,17 @@ class Draft:
     def set_usage(self, *, usage: Usage | None = None, response_id: str | None = None, times: float = 1) -> None:
         """Set usage and response id. `times` is the price factor of this answer (service tiers cost more or less)."""
         if usage is not None:
+            if not self._provider_details and usage.cache_write_1h is not UNSET:
+                usage = replace(usage, cache_write_1h=UNSET)
             self.usage = _scale_cost(with_cost(usage, self.model.cost), times)
             self._usage_json = encode(self.usage)
         if response_id is not None:
             self._response_id = response_id
+
+    def set_raw_stop_reason(self, reason: str) -> None:
+        """Set the stop reason in the provider's words, also if it means a failure."""
+        if self._provider_details:
+            self._raw_stop_reason = reason
 
     def finish(self, reason: StopReason) -> list[Update | MessageDone]:
         """Complete the answer and close the blocks that the provider left open."""
@@ -197,6 +214,7 @@ class Draft:
             self.timestamp,
             error_message=UNSET if why is None else why,
             response_id=UNSET if self._response_id is None else self._response_id,
+            raw_stop_reason=UNSET if self._raw_stop_reason is None else self._raw_stop_reason,
         )
 
     def snapshot(self, mark: Mark) -> bytes:

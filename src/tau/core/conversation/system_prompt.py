@@ -69,20 +69,33 @@ def system_prompt(tools: Sequence[ListedTool], cwd: str, parts: PromptParts = NO
     return "\n\n".join(section for section in sections if section)
 
 
+def prompt_sections(tools: Sequence[ListedTool], cwd: str, parts: PromptParts = NO_PARTS) -> dict[str, str]:
+    """The same prompt in sections with the names and tags of pi, for clients."""
+    sections: dict[str, str] = {}
+    if parts.custom is None:
+        sections = {"tools": "\n".join(_tools(tools)), "rules": "\n".join(_guidelines(tools))}
+    sections |= {
+        "addendum": "\n\n".join(parts.appended),
+        "project_context": "\n\n".join(_context(parts.context)),
+        "skills": "\n".join(_skills(parts.skills, [tool.name for tool in tools])),
+        "cwd": cwd,
+    }
+    preamble = INTRODUCTION if parts.custom is None else parts.custom
+    tagged = {name: f"<{name}>\n{text}\n</{name}>" for name, text in sections.items() if text}
+    return {"preamble": preamble, **tagged}
+
+
 def _standard(tools: Sequence[ListedTool]) -> str:
-    listed = [f"- {tool.name}: {tool.snippet}" for tool in tools] or ["(none)"]
-    guidelines = dict.fromkeys([*(line for tool in tools for line in tool.guidelines), *GENERAL_GUIDELINES])
-    return "\n".join(
-        [
-            INTRODUCTION,
-            "",
-            "Available tools:",
-            *listed,
-            "",
-            "Guidelines:",
-            *(f"- {line}" for line in guidelines),
-        ]
-    )
+    return "\n".join([INTRODUCTION, "", "Available tools:", *_tools(tools), "", "Guidelines:", *_guidelines(tools)])
+
+
+def _tools(tools: Sequence[ListedTool]) -> list[str]:
+    return [f"- {tool.name}: {tool.snippet}" for tool in tools] or ["(none)"]
+
+
+def _guidelines(tools: Sequence[ListedTool]) -> list[str]:
+    lines = dict.fromkeys([*(line for tool in tools for line in tool.guidelines), *GENERAL_GUIDELINES])
+    return [f"- {line}" for line in lines]
 
 
 def _context(files: Sequence[ContextFile]) -> Iterator[str]:

@@ -89,6 +89,7 @@ def entry_tokens(entry: TreeEntry) -> int:
 def sum_usage(usages: Sequence[Usage]) -> Usage:
     """The sum of the usage of several answers."""
     reasoning = [usage.reasoning for usage in usages if usage.reasoning is not UNSET]
+    kept_longer = [usage.cache_write_1h for usage in usages if usage.cache_write_1h is not UNSET]
     costs = [usage.cost for usage in usages]
     return Usage(
         sum(usage.input for usage in usages),
@@ -104,6 +105,7 @@ def sum_usage(usages: Sequence[Usage]) -> Usage:
             sum(cost.total for cost in costs),
         ),
         sum(reasoning) if reasoning else UNSET,
+        sum(kept_longer) if kept_longer else UNSET,
     )
 
 

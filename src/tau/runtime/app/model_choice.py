@@ -74,6 +74,8 @@ def known_models(
     keys.headers += [
         text for one in given.values() for model in one.models or () for text in (model.headers or {}).values()
     ]
+    clients = [one.oauth_client for one in given.values() if one.oauth_client is not None]
+    keys.headers += [client.client_secret for client in clients if client.client_secret]
     return ModelSelection(Catalog(given, environment), keys), [problem_text(problem, path) for problem in problems]
 
 

@@ -1,7 +1,7 @@
 """Running extension commands.
 
-A prompt that is an extension command is acknowledged when the command starts. The command then runs here,
-concurrently with a run if there is one, without a time limit, until it ends or is aborted.
+A prompt that is an extension command is acknowledged when the command starts, in some dialects when it ends. The
+command runs here, concurrently with a run if there is one, without a time limit, until it ends or is aborted.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ class RunningCommands:
         command = self._hooks.extensions.commands.get(name)
         return None if command is None else (command, args)
 
-    def start(self, command: Command, args: str) -> None:
+    def start(self, command: Command, args: str) -> asyncio.Task[None]:
         self._tasks.add(task := asyncio.create_task(self._run(command, args)))
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _run(self, command: Command, args: str) -> None:
         extensions = self._hooks.extensions

@@ -7,11 +7,12 @@ acknowledged and not delivered yet in pending_queue.py and pending_bash.py, fork
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 from tau.core.conversation.tree import Tree
-from tau.records.base import UNSET, SplicedList, UnsetType
+from tau.records.base import UNSET, SplicedList, UnsetType, parse_stored
 from tau.records.entries import (
     BranchSummaryEntry,
     CompactionEntry,
@@ -25,7 +26,8 @@ from tau.records.entries import (
     SessionInfo,
     ThinkingLevelChange,
 )
-from tau.records.messages import Assistant, Custom, StoredMessage, Usage, User
+from tau.records.events import EntryAppended
+from tau.records.messages import AnyMessage, Assistant, Custom, StoredMessage, Usage, User
 from tau.records.models import Model, ThinkingLevel
 from tau.runtime.clock import iso
 from tau.runtime.history.conversation import Conversation, messages_json
@@ -71,7 +73,7 @@ class SessionLog:
         self.problems = Problems([])
         self.lacks_level = False  # the file has no thinking level, or another one: write it before the next prompt
         self._messages: Conversation | None = None
-        self._announced_early: list[User] = []  # prompts that are in the conversation before they are announced
+        self._announced_early: list[AnyMessage] = []  # prompts that are in the conversation before they are announced
 
     @classmethod
     def new(
@@ -130,7 +132,7 @@ class SessionLog:
         """Return the conversation as JSON, byte for byte as it was read; its parts are made when they are sent."""
         return messages_json(self.tree, self._messages.unreadable if self._messages is not None else ())
 
-    def append_prompt(self, message: User) -> None:
+    def append_prompt(self, message: AnyMessage) -> None:
         """Add a prompt before its acceptance is announced. Raises CommandError if it cannot be written."""
         conversation = self.messages  # built, if necessary, before the tree contains the entry
         try:
@@ -154,12 +156,16 @@ class SessionLog:
             self.file.add(MessageEntry, message)
         conversation.append(message)
 
-    def append_custom(self, custom_type: str, data: Any) -> None:
-        """Add state of an extension, which the model never sees."""
+    def append_custom(self, custom_type: str, data: Any) -> EntryAppended:
+        """Add state of an extension, which the model never sees. Returns the event for clients."""
         self.require_open()
         self.file.add(CustomEntry, custom_type, data)
+        return self._last_entry()
 
-    def drop_last_answer(self) -> None:
+    def _last_entry(self) -> EntryAppended:
+        return EntryAppended(parse_stored(self.tree.line(self.tree.leaf)))
+
+    def drop_last_answer(self) -> EntryAppended | None:
         """Remove the last answer, which failed and is requested again, from the conversation. Its entry stays.
 
         The removal is written as an entry, as pi does: it applies to every later reader of the file, on this
@@ -168,6 +174,8 @@ class SessionLog:
         if (at := self.tree.last_answer()) is not None:
             self.file.add(ContextEdit, self.tree.id(at), None)
             self._messages = None
+            return self._last_entry()
+        return None
 
     # Settings, labels, compactions and branches.
 
@@ -184,7 +192,7 @@ class SessionLog:
 
     def set_name(self, name: str) -> None:
         self.require_open()
-        self.file.add(SessionInfo, name)
+        self.file.add(SessionInfo, one_line(name))
 
     def label(self, target: str, label: str | None) -> None:
         self.require_open()
@@ -253,3 +261,8 @@ class SessionLog:
     def close(self) -> None:
         """Close the file. Later entries are kept in memory only, and a prompt is refused."""
         self.file.close()
+
+
+def one_line(name: str) -> str:
+    """A session name without line breaks, as pi stores it since 0.87."""
+    return re.sub(r"[\r\n]+", " ", name).strip()

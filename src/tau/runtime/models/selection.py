@@ -240,7 +240,8 @@ class ModelSelection:
         models = self.scoped or [ModelMatch(model) for model in self.available]
         if len(models) < 2:
             return None
-        at = next((i for i, match in enumerate(models) if match.model == self.current), -1)
+        # A model outside of the scope counts as the first of it, as in every version of pi.
+        at = next((i for i, match in enumerate(models) if match.model == self.current), 0)
         match = models[(at + 1) % len(models)]
         self._switch(match.model)
         if match.level:

@@ -32,7 +32,7 @@ from tau.core.conversation.tokens import TreeEntry, context_tokens, sum_usage
 from tau.core.conversation.tree import Tree
 from tau.errors import Aborted, CommandError, ModelError, TauError
 from tau.records.base import UNSET, UnsetType, Value, parse_stored, replace
-from tau.records.events import CompactionEnd, CompactionResult, CompactionStart, Event
+from tau.records.events import CompactionEnd, CompactionResult, CompactionStart, EntryAppended, Event
 from tau.records.messages import Usage
 from tau.records.models import Model, ThinkingLevel
 from tau.records.settings import CompactionSettings
@@ -82,7 +82,7 @@ class CompactionLog(Protocol):
         usage: Usage | UnsetType = UNSET,
     ) -> None: ...
 
-    def drop_last_answer(self) -> None: ...
+    def drop_last_answer(self) -> EntryAppended | None: ...
 
 
 class Owner(SummaryModel, Protocol):
@@ -304,8 +304,8 @@ class Compactor:
         if signal.aborted:
             raise Aborted
         kept_at = session_log.tree.find(result.first_kept_entry_id)
-        if drop_answer:
-            session_log.drop_last_answer()
+        if drop_answer and (edit := session_log.drop_last_answer()) is not None:
+            await self._owner.emit(edit)
         session_log.compact(
             result.summary,
             result.first_kept_entry_id,

@@ -81,7 +81,7 @@ class ModelClient:
         model = self._models.current
         if model is None:
             raise ModelError("No model selected.")
-        return Draft(model, now(), PartialJson)
+        return Draft(model, now(), PartialJson, provider_details=self._owner.settings.compat.provider_details)
 
     def failed_answer(self, error: str) -> Assistant:
         """Return an answer that reports an error; possible without a model too, so that a run can always end."""

@@ -199,9 +199,11 @@ class PromptRun:
     async def _wait_for_retry(self, retry: Retry, failed: Assistant) -> bool:
         """Remove the failed answer and wait for the retry. False if it was cancelled: then the answer stays."""
         self.outcome.messages.remove(failed)
-        self._owner.log.drop_last_answer()
+        edit = self._owner.log.drop_last_answer()
         max_retries = self._owner.settings.retry.max_retries
         await self._owner.emit(AutoRetryStart(retry.attempt, max_retries, retry.delay_ms, retry.error))
+        if edit is not None:
+            await self._owner.emit(edit)
         if await self.retries.wait(retry.delay_ms / 1000, self.signal):
             return True
         self.outcome.messages.append(failed)

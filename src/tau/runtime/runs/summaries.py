@@ -36,7 +36,7 @@ async def summarize(
     """
     retries = 0
     while True:
-        draft = Draft(model, now(), PartialJson)
+        draft = Draft(model, now(), PartialJson, provider_details=owner.settings.compat.provider_details)
         end = await until_aborted(asyncio.create_task(_ask(owner, request, draft)), signal, ABORT_GRACE_S)
         if signal.aborted:
             raise Aborted

@@ -13,6 +13,7 @@ from tau.llm.catalog import OFFLINE_MODELS
 from tau.records.base import to_builtins
 from tau.records.events import SessionInfoChanged, ThinkingLevelChanged
 from tau.records.models import Model, ThinkingLevel
+from tau.runtime.history.session_log import one_line
 
 if TYPE_CHECKING:
     from tau.runtime.session.session import Session
@@ -91,7 +92,7 @@ async def _tell_level(session: Session, before: ThinkingLevel) -> None:
 
 
 async def set_name(session: Session, name: str) -> None:
-    name = name.strip()
+    name = one_line(name)
     if not name:
         raise CommandError("Session name cannot be empty")
     session.log.set_name(name)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from tau.core.agent.queues import QueueName
 from tau.core.agent.structured_output import OutputSchema
@@ -22,6 +22,7 @@ from tau.runtime.abort import AbortSignal
 
 if TYPE_CHECKING:
     from tau.runtime.session.session import Session
+    from tau.runtime.session.system_messages import SystemMessages
 
 NOT_QUEUED = 'Extension command "/{name}" cannot be queued. Use prompt() or execute the command when not streaming.'
 Blocks = Sequence[Text | Image]
@@ -47,6 +48,7 @@ class InputPipeline:
         self._turn = asyncio.Lock()
         self._for_next_turn: list[tuple[str, Custom]] = []  # messages, each with the id of its session
         self._aborts = 0
+        self._system_messages: SystemMessages | None = None  # in dialects that have them
 
     async def submit(
         self,
@@ -69,7 +71,9 @@ class InputPipeline:
         if source == "rpc" and (found := session.running_commands.find(text)) is not None:
             if queue:
                 raise CommandError(NOT_QUEUED.format(name=found[0].name))
-            session.running_commands.start(*found)
+            task = session.running_commands.start(*found)
+            if session.settings.compat.command_response == "end":
+                await asyncio.wait([task])
             return "handled"
         if not session.hooks.extensions.wants("input"):
             return await self._accept(given, aborts)
@@ -93,12 +97,31 @@ class InputPipeline:
         if given.source == "rpc":
             text = await session.resources.expanded(text)
             await session.navigator.settled()  # expansion may take a moment, in which a session switch may start
+        if session.settings.compat.system_messages:
+            await session.resources.load()
+            await session.navigator.settled()
         if given.queue and given.behavior is not None:
             session.queue(given.behavior, text, given.blocks, given.attachments)
             return "queued"
         if aborts != self._aborts:
             raise CommandError(ABORTED)
         return session.prompt(text, given.blocks, given.behavior, given.attachments, given.output_schema)
+
+    def add_system_message(self) -> list[AnyMessage]:
+        """Before a prompt, add a message for clients if the system prompt or the tools have changed, and return it."""
+        session = self._session
+        if not session.settings.compat.system_messages:
+            return []
+        if self._system_messages is None:
+            from tau.runtime.session.system_messages import SystemMessages
+
+            self._system_messages = SystemMessages(session.resources)
+        message = self._system_messages.due(session.log.messages, list(session.tool_runner.tools.values()))
+        if message is None:
+            return []
+        session.log.append_prompt(cast("AnyMessage", message))
+        self._system_messages.apply(message)
+        return [cast("AnyMessage", message)]  # stored and sent like any message, but never given to a model
 
     def abort(self) -> None:
         """Discard input that is not accepted yet."""

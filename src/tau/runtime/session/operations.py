@@ -272,8 +272,9 @@ class Operations:
 
     async def append_entry(self, custom_type: str, data: Any) -> None:
         session = await self._after_switch()
-        session.log.append_custom(custom_type, data)
+        appended = session.log.append_custom(custom_type, data)
         session.schedule_sync()
+        await session.emit(appended)
 
     async def export_html(self, path: str | None) -> str:
         """Returns the path as given, or a generated one."""

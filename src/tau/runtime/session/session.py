@@ -29,7 +29,7 @@ from tau.records.events import (
     SessionWriteFailed,
     SessionWriteRecovered,
 )
-from tau.records.messages import Attachment, BashExecution, Image, Text, User
+from tau.records.messages import AnyMessage, Attachment, BashExecution, Image, Text, User
 from tau.records.replies import Disposition
 from tau.records.settings import Settings
 from tau.runtime.clock import now
@@ -155,6 +155,7 @@ class Session:
         if output_schema is not None and not takes_tools(model):
             raise CommandError(f"{model.id} takes no tools, and results in a shape are handed in by one.")
         message = self._user(text, blocks, attachments)
+        prompts: list[AnyMessage] = [message]
         if self.runs.busy:
             # The last run is not settled: this prompt runs next, and is recorded as queued until then.
             self.log.pending_queue.record("follow_up", message)
@@ -162,10 +163,11 @@ class Session:
             self.user_bash.flush()
             if self.log.lacks_level:
                 self.log.set_level(self.models.level)
+            prompts = [*self.input.add_system_message(), message]
             self.log.append_prompt(message)
             self.navigator.report_damage()
         self.schedule_sync()
-        self.runs.start([message, *self.input.next_turn_messages()], output_schema)
+        self.runs.start([*prompts, *self.input.next_turn_messages()], output_schema)
         return "started"
 
     def _user(self, text: str, blocks: Sequence[Text | Image], attachments: Sequence[Attachment]) -> User:

@@ -58,6 +58,7 @@ DEFAULT = Dialect(
         e.CompactionEnd: auto_compaction_end(AutoCompactionEnd, result_as(Compacted)),
         e.ToolUpdate: Form((e.ToolUpdate,), _tool_update),
         e.ToolEnd: without(e.ToolEnd, "duration_ms"),
+        e.EntryAppended: OMITTED,
         e.SessionInfoChanged: OMITTED,
         e.ThinkingLevelChanged: OMITTED,
         e.BashUpdate: OMITTED,

@@ -9,7 +9,7 @@ from tau.records.base import derive_record
 from tau.wire.dialect import NO_DATA, OMITTED, Form, form, reply_without, without
 from tau.wire.dialects.default import result_as
 from tau.wire.dialects.pi_1_5 import DIALECT as PI_1_5
-from tau.wire.dialects.pi_1_5 import compaction_end
+from tau.wire.dialects.pi_1_5 import compaction_end, unchanged
 from tau.wire.dialects.pi_2026_03 import PlainCompacted, PlainUpdate
 
 CompactionEnd = derive_record(e.CompactionEnd, types={"result": PlainCompacted | None})
@@ -23,8 +23,10 @@ DIALECT = PI_1_5.derive(
     events={
         e.MessageStart: form(e.MessageStart),
         e.MessageUpdate: form(PlainUpdate),
+        e.MessageEnd: unchanged(e.MessageEnd),
         e.AgentEnd: without(e.AgentEnd, "will_retry"),
         e.AgentSettled: OMITTED,
+        e.EntryAppended: OMITTED,
         e.ToolEnd: without(e.ToolEnd, "duration_ms"),
         e.BashUpdate: OMITTED,
         e.CompactionEnd: compaction_end(CompactionEnd, PlainCompacted),
@@ -43,6 +45,9 @@ DIALECT = PI_1_5.derive(
             "streamingUntil": "end",
             "keepBashAfter": "prompt",
             "statsOf": "conversation",
+            "commandResponse": "start",
+            "providerDetails": False,
+            "systemMessages": False,
             "thinkingReturns": True,
         },
         "saveModels": True,

@@ -1,7 +1,7 @@
 """Dialect of pi 0.84 to 1.5: tau's internal protocol, with deltas only.
 
-`message_update` repeats nothing, so a long answer costs only what is new. The messages with `role: "system"` that pi
-sends since 0.86 are omitted: they describe prompts and tools of pi itself.
+`message_update` repeats nothing, so a long answer costs only what is new. Messages with the role `system` tell clients
+of the system prompt and tools, as in pi since 0.86 (runtime/session/system_messages.py).
 """
 
 from __future__ import annotations
@@ -15,13 +15,16 @@ from tau.records import commands as c
 from tau.records import events as e
 from tau.records import replies
 from tau.records.base import derive_record
-from tau.records.messages import AnyMessage, Assistant, StopReason
+from tau.records.messages import AnyMessage, Assistant, StopReason, System
 from tau.wire.dialect import Dialect, Form, without
 from tau.wire.dialects.default import Compacted, result_as
 
 Begun = derive_record(Assistant, name="AssistantBegun", types={"stop_reason": StopReason | Literal["pending"]})
-AnyBegun: Any = reduce(or_, (Begun if kind is Assistant else kind for kind in get_args(AnyMessage)))
+AnyBegun: Any = reduce(or_, (Begun if kind is Assistant else kind for kind in (*get_args(AnyMessage), System)))
 MessageStart = derive_record(e.MessageStart, types={"message": AnyBegun})
+AnySent: Any = AnyMessage | System
+MessageEnd = derive_record(e.MessageEnd, types={"message": AnySent})
+AgentEnd = derive_record(e.AgentEnd, types={"messages": list[AnySent]})
 CompactionEnd = derive_record(e.CompactionEnd, types={"result": Compacted | None})
 NewCommand = derive_record(replies.SlashCommand, without=("location", "path"))
 NewCommands = derive_record(replies.SlashCommands, types={"commands": list[NewCommand]})  # type: ignore[valid-type]
@@ -53,6 +56,11 @@ def _pending(message: Any) -> Any:
     return type(message)(**{**fields, "stop_reason": "pending"})
 
 
+def unchanged(kind: Any) -> Form:
+    """An event that is sent as it is, and documented as `kind`."""
+    return Form((kind,), lambda event: (event,))
+
+
 def _commands(data: replies.SlashCommands) -> Any:
     known = NewCommand.__struct_fields__
     return NewCommands([NewCommand(*[getattr(command, name) for name in known]) for command in data.commands])
@@ -66,6 +74,8 @@ DIALECT = Dialect(
     events={
         e.MessageStart: Form((MessageStart,), _message_start),
         e.MessageUpdate: without(e.MessageUpdate, "message"),
+        e.MessageEnd: unchanged(MessageEnd),
+        e.AgentEnd: unchanged(AgentEnd),
         e.CompactionEnd: compaction_end(CompactionEnd, Compacted),
     },
     replies={
@@ -80,6 +90,9 @@ DIALECT = Dialect(
             "streamingUntil": "settled",
             "keepBashAfter": "run",
             "keepNamedModel": True,
+            "commandResponse": "end",
+            "providerDetails": True,
+            "systemMessages": True,
         },
         "saveModels": False,
         "bashUpdates": True,
