@@ -12,6 +12,7 @@ from typing import Any
 from tau.export import Export, ExportedEntry, OfferedTool
 from tau.records import entries as e
 from tau.records import messages as m
+from tau.records.base import encode
 
 CWD = "/home/ana/tides"
 SONNET = "claude-sonnet-4-5"
@@ -47,7 +48,7 @@ class Telling:
     def answer(self, *blocks: Any, model: str = SONNET, stop: Any = "", error: str = "") -> str:
         content = [m.Text(block) if isinstance(block, str) else block for block in blocks]
         calls = any(isinstance(block, m.ToolCall) for block in content)
-        size = sum(len(str(block)) for block in content)
+        size = sum(len(encode(block)) for block in content)
         cached = 8_200 + 620 * len(self.entries)
         usage = m.Usage(
             input=12 + size % 40,

@@ -340,8 +340,8 @@ def test_what_is_said_above_the_conversation() -> None:
         "Models": "anthropic/claude-sonnet-4-5, anthropic/claude-opus-4-5",
         "Messages": "5 from you · 12 answers · 9 tool calls · 9 tool results · 1 command · 1 from extensions · "
         "1 compaction · 1 branch summary",
-        "Tokens": "476 in · 1.1k out · 239k cache read · 1.5k cache write",
-        "Cost": "$0.099",
+        "Tokens": "400 in · 1.0k out · 239k cache read · 1.3k cache write",
+        "Cost": "$0.096",
     }
     assert "<summary>System prompt" in html
     assert "<summary><b>bash</b> Run a command in a shell.</summary>" in html
