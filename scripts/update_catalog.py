@@ -213,6 +213,25 @@ only the input.
 """
 
 
+def stored() -> dict[str, dict[str, Any]]:
+    """The models of the data files, by provider and id."""
+    models = [model for file in sorted(DATA.glob("*.json")) for model in json.loads(file.read_bytes())]
+    return {f"{model['provider']}/{model['id']}": model for model in models}
+
+
+def summary(before: dict[str, dict[str, Any]], after: dict[str, dict[str, Any]]) -> Iterator[str]:
+    """What has changed: new and removed models, and the fields of the others."""
+    added, removed = sorted(after.keys() - before.keys()), sorted(before.keys() - after.keys())
+    changed = [name for name in sorted(after.keys() & before.keys()) if after[name] != before[name]]
+    yield f"{len(added)} added, {len(removed)} removed, {len(changed)} changed"
+    yield from (f"  + {name}" for name in added)
+    yield from (f"  - {name}" for name in removed)
+    for name in changed:
+        old, new = before[name], after[name]
+        fields = [field for field in {**old, **new} if old.get(field) != new.get(field)]
+        yield f"  {name}: " + ", ".join(f"{field} {old.get(field)} -> {new.get(field)}" for field in fields)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Regenerate the model catalogue.")
     parser.add_argument("--pi-ai", type=Path, metavar="FILE", help=f"the package {PI_AI}, if it was downloaded already")
@@ -234,6 +253,7 @@ def main() -> None:
         models[name] = [ours(model) for model in providers[name] if model["api"] in APIS]
         if not any(model.id == DEFAULT_MODELS[name] for model in models[name]):
             sys.exit(f"{name} has no {DEFAULT_MODELS[name]} any more: choose another default in llm/catalog.py.")
+    before = stored()
     DATA.mkdir(exist_ok=True)
     for file in DATA.glob("*.json"):
         file.unlink()
@@ -244,6 +264,8 @@ def main() -> None:
     PAGE.write_text(page(day, models, left, list(compared(everything, listed))), encoding="utf-8")
     size = sum(file.stat().st_size for file in DATA.glob("*.json"))
     print(f"{len(everything)} models of {len(models)} providers, {size // 1024} kB, figures of {day}")
+    for text in summary(before, stored()):
+        print(text)
 
 
 if __name__ == "__main__":
