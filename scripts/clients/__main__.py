@@ -46,6 +46,7 @@ class Client(NamedTuple):
     run: tuple[str, ...]
     pip: tuple[str, ...] = ()
     npm: tuple[str, ...] = ()
+    packed: str = ""  # an npm package that is only unpacked, because it cannot be installed with every Node
     source: str = ""  # a package on PyPI whose tests are run; only its source distribution contains them
 
 
@@ -57,6 +58,7 @@ CLIENTS = {
         "0.73", (*RPC_CLIENT, f"{{npm}}/{OLD_PI}", "{here}/shim.mjs"), npm=(f"{OLD_PI}@0.73.1",)
     ),
     "RpcClient-0.87.1": Client("1.5", (*RPC_CLIENT, f"{{npm}}/{PI}", "{here}/shim.mjs"), npm=(f"{PI}@0.87.1",)),
+    "RpcClient-1.5.0": Client("1.5", (*RPC_CLIENT, "{npm}/packed", "{here}/shim.mjs"), packed=f"{PI}@1.5.0"),
     "pi-acp": Client(
         "1.5",
         ("python", "{here}/with_acp.py", "{npm}/pi-acp/dist/index.js"),
@@ -130,6 +132,11 @@ def install(client: Client, home: Path) -> None:
     if client.npm:
         # Without install scripts: the clients do not need what those would build.
         quietly("npm", "install", "--prefix", str(home), "--no-audit", "--no-fund", "--ignore-scripts", *client.npm)
+    if client.packed:
+        quietly("npm", "pack", "--pack-destination", str(home), client.packed)
+        (archive,) = home.glob("*.tgz")
+        (home / "node_modules" / "packed").mkdir(parents=True)
+        quietly("tar", "xzf", str(archive), "-C", str(home / "node_modules" / "packed"), "--strip-components=1")
     if client.pip:
         quietly(sys.executable, "-m", "venv", str(home / "venv"))
         pip = (str(home / "venv" / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "--no-input")
