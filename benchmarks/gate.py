@@ -29,7 +29,7 @@ from pathlib import Path
 
 from benchmarks import sessions
 from benchmarks.job import TAU, Job, Place, Result, yardstick
-from benchmarks.jobs.commands import GET_STATE, PROMPT
+from benchmarks.jobs.commands import GET_FORKS, GET_STATE, GET_STATS, PROMPT
 from benchmarks.measure import Program, is_response
 from benchmarks.mock import Mock
 from benchmarks.peers import TOOLS, Contender, tau, work
@@ -137,7 +137,8 @@ class Bench:
         compileall.compile_dir(ROOT / "src", quiet=1)
         plain = Bench(self._place, replace(self._ruler, before=lambda log: [], read=lambda log, cpu: cpu))
         plain.prompts("one")
-        plain.session()
+        plain.session(GET_STATS)
+        plain.export()
 
     def jobs(self) -> dict[str, Callable[[], float]]:
         """Each once: the number of a whole process."""
@@ -147,17 +148,30 @@ class Bench:
             "many pieces": lambda: self.prompts(f"text-{self._sizes.pieces}"),
             "pieces alone": self.alone,
             "session": self.session,
+            "session stats": lambda: self.session(GET_STATS),
+            "fork points": lambda: self.session(GET_FORKS),
+            "export": self.export,
             "nothing": lambda: self.python(FLOORS["nothing"]),
             "import asyncio": lambda: self.python(FLOORS["import asyncio"]),
             "events": lambda: self.python(FLOORS["events"], self.events),
             "entries": lambda: self.python(FLOORS["entries"], self.fewer),
         }
 
-    def start(self, *flags: str) -> float:
-        return self._tau(self._place.mock.url("one"), _one_question, *(flags or ("--no-session",)))
+    def start(self, *flags: str, ask: bytes = GET_STATE) -> float:
+        return self._tau(self._place.mock.url("one"), _one_question(ask), *(flags or ("--no-session",)))
 
-    def session(self) -> float:
-        return self.start("--session", str(self.entries))
+    def session(self, ask: bytes = GET_STATE) -> float:
+        return self.start("--session", str(self.entries), ask=ask)
+
+    def export(self) -> float:
+        with self._place.home() as home:
+            log = home / "log"
+            work(home).mkdir()
+            argv = [*self._ruler.before(log), *tau().argv, "--export", str(self.fewer), str(home / "page.html")]
+            env = {**tau().environment(home), "PYTHONHASHSEED": "0"}
+            with Program(argv, work(home), env, DEADLINE) as program:
+                cpu = program.end()
+            return self._ruler.read(log, cpu)
 
     def prompts(self, stream: str) -> float:
         return self._tau(self._place.mock.url(stream), _rested(_two_prompts), "--no-session")
@@ -189,11 +203,14 @@ class Bench:
 # Background work that starts after idle time must run always or never; otherwise counts differ between runs.
 
 
-def _one_question(program: Program) -> None:
-    """With the end of input right behind it: never."""
-    program.say(GET_STATE)
-    program.close()
-    program.until(is_response)
+def _one_question(ask: bytes) -> Callable[[Program], None]:
+    def one_question(program: Program) -> None:
+        """With the end of input right behind it: never."""
+        program.say(ask)
+        program.close()
+        program.until(is_response)
+
+    return one_question
 
 
 def _rested(talk: Callable[[Program], object]) -> Callable[[Program], None]:
@@ -242,6 +259,24 @@ def measures(took: Mapping[str, float], sizes: Sizes) -> dict[str, Measure]:
         ),
         "entry": Measure(
             "opening a session, per entry", "its JSON, read", (took["session"] - took["start"]) / sizes.entries, entry
+        ),
+        "stats": Measure(
+            "get_session_stats after it, per entry",
+            "its JSON, read",
+            (took["session stats"] - took["session"]) / sizes.entries,
+            entry,
+        ),
+        "forks": Measure(
+            "get_fork_messages after it, per entry",
+            "its JSON, read",
+            (took["fork points"] - took["session"]) / sizes.entries,
+            entry,
+        ),
+        "export": Measure(
+            "HTML export, per entry",
+            "its JSON, read",
+            (took["export"] - took["import asyncio"]) / sizes.of_floor,
+            entry,
         ),
     }
 

@@ -153,6 +153,9 @@ TOOK = {
     "many pieces": 400.0,
     "pieces alone": 700.0,
     "session": 250.0,
+    "session stats": 300.0,
+    "fork points": 350.0,
+    "export": 400.0,
     "nothing": 10.0,
     "import asyncio": 100.0,
     "events": 30.0,
@@ -168,6 +171,9 @@ def test_the_gate_counts_what_a_unit_costs_beyond_the_start() -> None:
         "piece": (1, 2),
         "piece alone": (20, 2),
         "entry": (1, 5),
+        "stats": (1, 5),
+        "forks": (2, 5),
+        "export": (30, 5),
     }
 
 

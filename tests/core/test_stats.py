@@ -7,11 +7,12 @@ import pytest
 
 from support.entry_builder import Talk, answer
 from support.loop_kit import assistant, call, user
+from tau.core.conversation.file_lines import BytesSource, FileLines
 from tau.core.conversation.stats import SessionCounts, conversation_counts
-from tau.core.conversation.tree import Tree
+from tau.core.conversation.tree import CODES, Tree
 from tau.records.base import UNSET, encode, replace
 from tau.records.messages import Assistant, BashExecution, Text, ToolResult, Usage, UsageCost
-from tau.records.replies import SessionStats, TokenSums
+from tau.records.replies import ForkPoint, SessionStats, TokenSums
 
 FIRST = Usage(10, 20, 30, 40, 100, UsageCost(total=0.5))
 SECOND = Usage(1, 2, 3, 4, 10, UsageCost(total=0.25))
@@ -116,3 +117,86 @@ def test_an_empty_conversation_has_zeros_and_no_file() -> None:
     counted = conversation_counts([]).stats("id")
     assert counted == SessionStats(UNSET, "id", 0, 0, 0, 0, 0, TokenSums(), 0)
     assert b"sessionFile" not in encode(counted)
+
+
+def entry(id: str, parent: str | None, **fields: Any) -> dict[str, Any]:
+    return {"type": "message", "id": id, "parentId": parent, "timestamp": "2026-01-01T00:00:00Z", **fields}
+
+
+def spent(cost: float, **more: Any) -> dict[str, Any]:
+    return {"input": 7, "output": 1, "cacheRead": 2, "cacheWrite": 3, "cost": {"total": cost}, **more}
+
+
+MESSAGES: list[dict[str, Any]] = [
+    {"role": "user", "content": "hi"},
+    {
+        "role": "assistant",
+        "content": [{"type": "text", "text": "a"}, {"type": "toolCall", "id": "1", "arguments": {"type": "toolCall"}}],
+        "provider": "p",
+        "model": "m",
+        "usage": spent(0.1),
+    },
+    {"role": "toolResult", "content": [], "usage": spent(0)},
+    {"role": "assistant", "content": [], "provider": "p", "model": "free", "usage": spent(0)},
+    {"role": "assistant", "content": "text", "provider": "p", "model": "m"},
+    {"role": "assistant", "content": [], "provider": "p", "model": "m", "usage": spent(0.2)},
+    {"role": "bashExecution", "command": "ls"},
+    {"role": "custom", "content": "x"},
+]
+OTHERS: list[dict[str, Any]] = [
+    {"type": "model_change", "provider": "p", "modelId": "other"},
+    {"type": "compaction", "summary": "s", "usage": spent(0.3)},
+    {"type": "branch_summary", "summary": "s", "usage": spent(0)},
+    {"type": "usage", "provider": "q", "model": "n", "usage": spent(0)},
+    {"type": "label", "targetId": "0"},
+]
+
+
+@pytest.mark.parametrize(
+    "kinds", [MESSAGES[:2], MESSAGES[:3], MESSAGES[3:], [*MESSAGES, *OTHERS], [*OTHERS, *MESSAGES]]
+)
+def test_many_entries_are_counted_like_each_of_them(kinds: list[dict[str, Any]]) -> None:
+    def counted(unusual: dict[str, Any]) -> tuple[SessionStats, list[tuple[str, str]]]:
+        tree, asked = Tree(), list[tuple[str, str]]()
+        for number, fields in enumerate([*kinds, *kinds]):
+            made = {**entry(str(number), None), **({"message": fields} if "role" in fields else fields), **unusual}
+            tree.add(encode(made), str(number), made["type"])
+        counts = SessionCounts().update(tree)
+        stats = counts.stats("id", unpriced=lambda provider, model: bool(asked.append((provider, model))))
+        return stats, sorted(asked)
+
+    # A field of an unexpected type makes every line of the block unusual, so each is decoded on its own.
+    assert counted({}) == counted({"parentId": 1})
+
+
+class RecordedReads(BytesSource):
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data)
+        self.size = 0
+
+    def read(self, start: int, end: int) -> bytes:
+        self.size += end - start
+        return super().read(start, end)
+
+    pick = read
+
+
+def test_fork_points_of_a_counted_session_are_found_without_reading_the_rest() -> None:
+    texts = ["a", "x" * 100_000, "b", "y" * 100_000]
+    lines = [
+        encode(
+            entry(str(n), None, message={"role": "user" if n % 2 == 0 else "custom", "content": text, "timestamp": 0})
+        )
+        for n, text in enumerate(texts)
+    ]
+    data = b"\n".join(lines)
+    source = RecordedReads(data)
+    starts = [data.index(line) for line in lines]
+    ends = [start + len(line) for start, line in zip(starts, lines, strict=True)]
+    tree = Tree(FileLines(source, starts, ends), [-1, 0, 1, 2], [CODES["message"]] * 4)
+    SessionCounts().update(tree)
+    assert source.size <= len(data)
+    source.size = 0
+    assert tree.fork_points() == [ForkPoint("0", "a"), ForkPoint("2", "b")]
+    assert source.size < 1000
+    assert SessionCounts().update(tree).messages == 4

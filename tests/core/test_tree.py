@@ -7,7 +7,8 @@ import pytest
 
 from support.loop_kit import assistant, user
 from tau.core.conversation.file_lines import BytesSource, FileLines
-from tau.core.conversation.tree import CODES, ROOT, Tree, context, message_of, milliseconds, prompt_text, summary_of
+from tau.core.conversation.prompts import prompt_text
+from tau.core.conversation.tree import CODES, ROOT, Tree, context, message_of, milliseconds, summary_of
 from tau.records.base import encode, wire_json
 from tau.records.entries import (
     AnyEntry,

@@ -23,7 +23,7 @@ from tau.records.base import (
     parse,
 )
 from tau.records.entries import AnyEntry
-from tau.records.messages import AnyMessage, Assistant, Custom, ToolCall, ToolResult
+from tau.records.messages import AnyMessage, Assistant, Custom, ToolCall, ToolResult, User
 from tau.records.nesting import MAX_NESTING, is_deeper
 
 
@@ -88,6 +88,21 @@ def raw_messages(count: int, block: bytes) -> list[bytes] | None:
         return None
     raw = [bytes(line.message) for line in lines]
     return raw if all(message.startswith(b'{"role":"') for message in raw) else None
+
+
+class PromptLine(Value, rename="camel", tag_field="type", tag="message"):
+    """A message entry whose message is a prompt; the fields that every entry has are required."""
+
+    id: str
+    parent_id: str | None
+    timestamp: str
+    message: User
+
+
+def decode_prompts(lines: list[bytes]) -> list[PromptLine] | None:
+    """Decode entries at once. None if one of them is not a prompt of the usual form."""
+    found = decode_lines(PromptLine, b"\n".join(lines))
+    return found if found is not None and len(found) == len(lines) else None
 
 
 class TypedMessageLine(Record):

@@ -58,12 +58,14 @@ async def _serve(open_session: Open, dialect: Dialect, stdin: int, stdout: int) 
 
 
 async def _warm(server: Server, handle: SessionHandle) -> None:
-    """Load tools and the HTTP client while the user thinks about the first prompt, not while they wait."""
+    """Load tools and the HTTP client, and index the session, while the user thinks about the first prompt."""
     await server.first_response_sent.wait()
     await asyncio.sleep(WARM_UP_DELAY_S)
     while server.busy:
         await asyncio.sleep(WARM_UP_DELAY_S)
     threading.Thread(target=_load, args=(handle,), daemon=True).start()
+    for _ in handle.index_entries():
+        await asyncio.sleep(WARM_UP_DELAY_S if server.busy else 0)
 
 
 def _load(handle: SessionHandle) -> None:

@@ -89,6 +89,11 @@ class SessionFile:
         self._window = first, window
         return window[start - first : end - first]
 
+    def pick(self, start: int, end: int) -> bytes:
+        """Read bytes that are far from those that are read before and after. Thread-safe."""
+        data = os.pread(self._handle, end - start, start)
+        return data if len(data) == end - start else self._at(start, end)
+
     def _at(self, start: int, end: int) -> bytes:
         data = os.pread(self._handle, end - start, start)
         while len(data) < end - start and (more := os.pread(self._handle, end - start - len(data), start + len(data))):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 
@@ -11,6 +11,9 @@ class LineSource(Protocol):
     """Random access to bytes that were read once and may be read again."""
 
     def read(self, start: int, end: int) -> bytes: ...
+
+    def pick(self, start: int, end: int) -> bytes:
+        """The same for bytes that are far from those that are read before and after."""
 
 
 class BytesSource:
@@ -21,6 +24,8 @@ class BytesSource:
 
     def read(self, start: int, end: int) -> bytes:
         return self._data[start:end]
+
+    pick = read
 
 
 class FileLines:
@@ -41,6 +46,11 @@ class FileLines:
         if at >= read:
             return self._added[at - read]
         return self._source.read(self._starts[at], self._ends[at])
+
+    def pick(self, ats: Iterable[int]) -> list[bytes]:
+        """Lines that are far apart. What is between them is not read."""
+        read, starts, ends, pick = len(self._starts), self._starts, self._ends, self._source.pick
+        return [pick(starts[at], ends[at]) if at < read else self._added[at - read] for at in ats]
 
     def append(self, line: bytes) -> None:
         self._added.append(line)

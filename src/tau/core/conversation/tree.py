@@ -12,10 +12,10 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from typing import TypeVar
 
 from tau.core.conversation.file_lines import FileLines
+from tau.core.conversation.prompts import PromptIndex, points_of
 from tau.records.base import BadRecord, decode, encode
 from tau.records.entries import (
     AnyEntry,
@@ -34,8 +34,6 @@ from tau.records.messages import (
     BranchSummary,
     CompactionSummary,
     Custom,
-    Text,
-    User,
 )
 from tau.records.replies import ForkPoint
 
@@ -56,18 +54,25 @@ KINDS = (
 SEEN_BY_MODELS = ("message", "branch_summary", "custom_message")  # messages first
 CODES = {kind: code for code, kind in enumerate(KINDS)}
 ROOT = -1
+LINES_AT_ONCE = 512
 NEAR = 16  # entries to search before an index of all ids is built
 T = TypeVar("T")
-_USER = rb'"role"\s*:\s*"user"'  # inside a text the quotes would be escaped
 _ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d+))?Z?")
 
 
 class Tree:
-    def __init__(self, lines: FileLines | None = None, parents: Iterable[int] = (), kinds: Iterable[int] = ()) -> None:
+    def __init__(
+        self,
+        lines: FileLines | None = None,
+        parents: Iterable[int] = (),
+        kinds: Iterable[int] = (),
+        prompts: PromptIndex | None = None,
+    ) -> None:
         self._lines = lines or FileLines()
         self._parents = array("q", parents)
         self._kinds = bytearray(kinds)
         self._straight = _straight(self._parents)
+        self.prompts = prompts or PromptIndex()
         self.has_repaired_parents = False  # an entry has another parent than it names, because that one is missing
         self._places: dict[str, int] | None = None
         self.leaf = len(self._parents) - 1
@@ -97,7 +102,7 @@ class Tree:
         if self.has_repaired_parents or branch != range(len(branch)) or len(branch) > self._straight:
             return None
         count = len(branch)
-        return Tree(self._lines.head(count), self._parents[:count], self._kinds[:count])
+        return Tree(self._lines.head(count), self._parents[:count], self._kinds[:count], self.prompts.head(count))
 
     def find(self, id: str) -> int | None:
         return self._places_by_id().get(id)
@@ -214,13 +219,11 @@ class Tree:
         return None
 
     def fork_points(self) -> list[ForkPoint]:
-        points = []
-        for first, last in self._lines.blocks(self.on_branch("message"), 512 * 1024):
-            for line in _of_users(self._lines.block(first, last)):
-                with suppress(BadRecord):
-                    if (text := prompt_text(entry := read_entry(line))) is not None:
-                        points.append(ForkPoint(entry.id, text))
-        return points
+        branch, prompts = self.branch, self.prompts.update(self._lines)
+        on_branch = branch if isinstance(branch, range) else set(branch)
+        ats = [at for at in prompts if at in on_branch]
+        chunks = (self._lines.pick(ats[at : at + LINES_AT_ONCE]) for at in range(0, len(ats), LINES_AT_ONCE))
+        return [point for lines in chunks for point in points_of(lines)]
 
     def json(self) -> bytes:
         """The whole tree as clients receive it: entries with their children and labels.
@@ -342,16 +345,6 @@ def _places(codes: bytes, kinds: Sequence[str], first: int = 0) -> list[int]:
     return [match.start() for match in wanted.finditer(codes, first)]
 
 
-def _of_users(block: bytes) -> Iterator[bytes]:
-    """The lines of a block that may be user messages. The other lines are not even split."""
-    end = -1
-    for found in re.finditer(_USER, block):
-        if found.start() > end:
-            start, end = block.rfind(b"\n", 0, found.start()) + 1, block.find(b"\n", found.end())
-            end = end if end >= 0 else len(block)
-            yield block[start:end]
-
-
 def nested(roots: list[T], node: Callable[[T], bytes], children: Callable[[T], list[T]]) -> bytes:
     """Write a forest as JSON: `node` returns the beginning of each object, without its children."""
     parts = [b"["]
@@ -413,11 +406,3 @@ def context(branch: Sequence[AnyEntry | UnknownEntry]) -> list[AnyMessage]:
 
 def _messages(entries: Iterable[AnyEntry | UnknownEntry]) -> list[AnyMessage]:
     return [message for entry in entries if (message := message_of(entry)) is not None]
-
-
-def prompt_text(entry: AnyEntry | UnknownEntry | None) -> str | None:
-    """The text of a user message, or None for another entry."""
-    if not isinstance(entry, MessageEntry) or not isinstance(entry.message, User):
-        return None
-    content = entry.message.content
-    return content if isinstance(content, str) else "".join(b.text for b in content if isinstance(b, Text))

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from tau.core.conversation.tree import Tree, prompt_text
+from tau.core.conversation.prompts import prompt_text
+from tau.core.conversation.tree import Tree
 from tau.errors import CommandError
 from tau.records.base import decode, encode, parse_stored
 from tau.records.entries import Label

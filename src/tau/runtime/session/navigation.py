@@ -19,7 +19,7 @@ from weakref import ref
 
 from tau.core.agent.queues import MessageQueues
 from tau.core.conversation.branches import abandoned_entries
-from tau.core.conversation.tree import prompt_text
+from tau.core.conversation.prompts import prompt_text
 from tau.errors import Aborted, CommandError
 from tau.records.base import UNSET, decode, encode, parse_stored, replace
 from tau.records.entries import CustomMessageEntry

@@ -10,10 +10,9 @@ An operation that changes the session waits for a session switch in progress and
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
-from weakref import WeakKeyDictionary
+from typing import Any, Literal
 
 from tau.core.agent.queues import QueueName
 from tau.core.agent.structured_output import OutputSchema
@@ -47,11 +46,7 @@ from tau.runtime.session import choices
 from tau.runtime.session.session import BUSY, Session
 from tau.tools import Tool
 
-if TYPE_CHECKING:
-    from tau.core.conversation.stats import SessionCounts
-
-# A session may be long: the first statistics read its whole file, later ones only what was added since.
-COUNTED: WeakKeyDictionary[Tree, SessionCounts] = WeakKeyDictionary()
+MIN_INDEXED_BYTES = 1024 * 1024  # a smaller session is read within milliseconds when a client asks
 MODES: dict[QueueName, str] = {"steer": "steeringMode", "follow_up": "followUpMode"}
 # The queue that a value of `streamingBehavior` or `deliverAs` names, in the protocol and for extensions.
 QUEUES: dict[str | None, QueueName | None] = {None: None, "steer": "steer", "followUp": "follow_up"}
@@ -347,16 +342,24 @@ class Operations:
         return UNSET if path is None else str(path)
 
     def stats(self) -> SessionStats:
-        from tau.core.conversation.stats import Counts, SessionCounts, conversation_counts
+        from tau.core.conversation.stats import Counts, conversation_counts, session_counts
 
         session, log = self._session, self._session.log
         counts: Counts
         if session.settings.compat.stats_of == "conversation":
             counts = conversation_counts(log.messages)
         else:
-            counts = COUNTED.setdefault(log.tree, SessionCounts()).update(log.tree)
+            counts = session_counts(log.tree).update(log.tree)
         usage = self.context_usage() or UNSET
         return counts.stats(log.id, self._session_file(), usage, session.models.price_unknown)
+
+    def index_entries(self) -> Iterator[None]:
+        """Read a long session in short steps, so that its statistics and fork points are known before a client asks."""
+        tree = self._session.log.tree
+        if tree.size >= MIN_INDEXED_BYTES:
+            from tau.core.conversation.stats import session_counts
+
+            yield from session_counts(tree).steps(tree)
 
     def context_usage(self) -> ContextUsage | None:
         """Returns None without a model."""
