@@ -117,7 +117,7 @@ LATE = {
         *("tau.runtime.sandbox.files", "tau.runtime.sandbox.policy"),
     },
     "runtime/app/extension_plan.py": {"tau.runtime.session.extension_actions", "tau.runtime.extensions.loader"},
-    "export/markdown.py": {"markdown_it"},
+    "export/markdown.py": {"pyromark"},
     "export/safe.py": {"nh3"},
     "export/code.py": {"pygments.lexers"},
     "core/text/frontmatter.py": {"yaml"},
@@ -129,9 +129,9 @@ LATE = {
 LIBRARIES = {
     "msgspec": {"records/base.py"},
     "httptools": {"llm/http_connection.py"},
-    "markdown_it": {"export/markdown.py"},
     "nh3": {"export/safe.py"},
     "pygments": {"export/code.py"},
+    "pyromark": {"export/markdown.py"},
     "yaml": {"core/text/frontmatter.py"},
     "tree_sitter": {"core/shell/tree.py"},
     "tree_sitter_bash": {"core/shell/tree.py"},
@@ -153,7 +153,6 @@ FOR_TYPE_CHECKERS = {"typing_extensions": {"library/results.py"}}
 
 # Distributions whose name differs from the imported one.
 DISTRIBUTIONS = {
-    "markdown_it": "markdown-it-py",
     "yaml": "pyyaml",
     "google": "google-auth",
     "PIL": "pillow",
@@ -405,9 +404,9 @@ def test_rpc_mode_loads_no_optional_library_at_start() -> None:
     late = (
         "httptools",
         "yaml",
-        "markdown_it",
         "nh3",
         "pygments",
+        "pyromark",
         "PIL",
         "botocore",
         "google.auth",

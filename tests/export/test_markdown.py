@@ -5,8 +5,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tau.export.code import Highlighter
-from tau.export.markdown import MAX_PIECE_CHARACTERS, PIECE_CHARACTERS, _parser, render_markdown
-from tau.export.safe import sanitize
+from tau.export.markdown import MAX_NESTING, MAX_PIECE_CHARACTERS, PIECE_CHARACTERS, _parser, _Writer, render_markdown
+from tau.export.safe import _cleaner, sanitize
 
 LINK = 'target="_blank" rel="noopener noreferrer"'
 
@@ -56,7 +56,7 @@ def test_the_lines_of_a_person_stay_lines() -> None:
 @example("1986\\. A year")
 @example("a\n=")
 def test_the_short_way_for_plain_text_leads_to_the_same_place(text: str) -> None:
-    parsed = sanitize(_parser(False).render(text.strip("\n"), {"code": Highlighter()}))
+    parsed = sanitize(_Writer(Highlighter(), False).html(_parser().events(text.strip("\n"))))
     assert html(text).replace("&#x27;", "'").replace("&quot;", '"') == parsed.strip()
 
 
@@ -76,3 +76,61 @@ def test_a_long_text_is_read_in_pieces_that_do_not_cut_code() -> None:
 
 def test_a_text_without_end_is_shown_plainly() -> None:
     assert html("*a* " * MAX_PIECE_CHARACTERS).startswith('<p class="plain">*a* *a*')
+
+
+def test_text_that_is_nested_too_deeply_is_shown_plainly() -> None:
+    assert html("> " * (MAX_NESTING - 1) + "a").count("<blockquote>") == MAX_NESTING - 1
+    assert html("> " * 5000 + "*a*").startswith('<p class="plain">&gt; &gt; ')
+
+
+def test_a_block_of_html_is_shown_as_text_and_ends_at_a_blank_line() -> None:
+    shown = html("<details>\n<summary>*a*</summary>\n\n*b*\n</details>")
+    assert (
+        shown
+        == "<p>&lt;details&gt;\n&lt;summary&gt;*a*&lt;/summary&gt;</p>\n<p><em>b</em></p>\n<p>&lt;/details&gt;</p>"
+    )
+
+
+@pytest.mark.parametrize(
+    "url", ["java&Tab;script:b", "<java\tscript:b>", "\x01javascript:b", "vbscript:b", "data:text/html,b"]
+)
+def test_a_target_that_is_not_allowed_is_no_link(url: str) -> None:
+    assert "href" not in html(f"[a]({url})") + html(f"![a]({url})")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("* a\n  * b\n* c", "<ul>\n<li>a\n<ul>\n<li>b</li>\n</ul>\n</li>\n<li>c</li>\n</ul>"),
+        ("- a\n\n  b", "<ul>\n<li><p>a</p>\n<p>b</p>\n</li>\n</ul>"),
+        ("- [x] a\n\n- b", '<ul>\n<li class="task"><p>☑ a</p>\n</li>\n<li><p>b</p>\n</li>\n</ul>'),
+        ("> a\n> > b", "<blockquote>\n<p>a</p>\n<blockquote>\n<p>b</p>\n</blockquote>\n</blockquote>"),
+        ("# a `b`\n\nc\n===", "<h1>a <code>b</code></h1>\n<h1>c</h1>"),
+        ("a\n\n---\n\n    code", "<p>a</p>\n<hr>\n<pre><code>code</code></pre>"),
+        ("a  \nb\\\nc", "<p>a<br>\nb<br>\nc</p>"),
+        ("&copy; &#0; &#1; \\*a\\*", "<p>© \N{REPLACEMENT CHARACTER} \N{REPLACEMENT CHARACTER} *a*</p>"),
+        ("[a][b]\n\n[b]: https://c.example 'd'", f'<p><a href="https://c.example" title="d" {LINK}>a</a></p>'),
+        ("<a@b.example>", f'<p><a href="mailto:a@b.example" {LINK}>a@b.example</a></p>'),
+        ("![a *b*](https://c.example)", f'<p><a class="picture" href="https://c.example" {LINK}>a b</a></p>'),
+        (
+            "| a | b |\n|:-:|---|\n| `|` | c |",
+            '<table>\n<thead>\n<tr>\n<th class="center">a</th>\n<th>b</th>\n</tr>\n</thead>\n<tbody>\n'
+            '<tr>\n<td class="center">`</td>\n<td>`</td>\n</tr>\n</tbody>\n</table>',
+        ),
+    ],
+)
+def test_examples_of_commonmark_and_its_tables(text: str, expected: str) -> None:
+    assert html(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("<p onclick=a>", "<script>", "<P>", "<p/a>", "<!-- a -->", "<svg>", "< p>", "<p", "<pre\n>", "</ p>", "<a>"),
+        *('<span class="k x">', '<span class="x">', '<span class="k" id=a>', '<a href="javascript:a">', "<base>"),
+    ],
+)
+def test_only_tags_without_attributes_skip_the_sanitizer(text: str) -> None:
+    allowed = '<p>a &lt; <em>b</em><br><span class="k">if</span></p>'
+    assert sanitize(allowed) == allowed
+    assert sanitize(allowed + text) == _cleaner().clean(allowed + text)

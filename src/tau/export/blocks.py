@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from html import unescape
+from html import escape, unescape
 from itertools import groupby
 from typing import Literal
 
@@ -130,7 +130,7 @@ def _marked(sign: str, rows: list[Row]) -> Iterator[str]:
     before = [row for row in rows if row[0] == "-"]
     after = [row for row in rows if row[0] == "+"]
     if sign == " " or len(before) != len(after):
-        yield from (_row_html(row, esc(row[2])) for row in rows)
+        yield from (_row_html(row, escape(row[2])) for row in rows)
         return
     pairs = [_mark_differences(old[2], new[2]) for old, new in zip(before, after, strict=True)]
     yield from (_row_html(row, old) for row, (old, _) in zip(before, pairs, strict=True))
@@ -144,16 +144,16 @@ def _mark_differences(old: str, new: str) -> tuple[str, str]:
     limit -= start
     end = next((index for index in range(limit) if old[-1 - index] != new[-1 - index]), limit)
     if (start + end) * 3 < max(len(old), len(new)):
-        return esc(old), esc(new)
+        return escape(old), escape(new)
     return _mark(old, start, len(old) - end), _mark(new, start, len(new) - end)
 
 
 def _mark(text: str, start: int, stop: int) -> str:
-    middle = f"<mark>{esc(text[start:stop])}</mark>" if start < stop else ""
-    return esc(text[:start]) + middle + esc(text[stop:])
+    middle = f"<mark>{escape(text[start:stop])}</mark>" if start < stop else ""
+    return escape(text[:start]) + middle + escape(text[stop:])
 
 
 def _row_html(row: Row, html: str) -> str:
     sign, number, _ = row
     tag = {"+": "ins", "-": "del"}.get(sign, "span")
-    return f"<{tag}><i>{esc(number)} {sign}</i>{html}</{tag}>"
+    return f"<{tag}><i>{number} {sign}</i>{html}</{tag}>"

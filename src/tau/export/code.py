@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
+from html import escape
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -145,11 +146,12 @@ def _highlighted(text: str, lexer: Lexer) -> list[str]:
 
 
 def _rows(text: str, lexer: Lexer) -> Iterator[str]:
+    """Yield each line of valid text as HTML."""
     row = ""
     classes = _class_in_shell if lexer.name == "Bash" else _class_of
     tokens = ((classes(kind), value) for _, kind, value in lexer.get_tokens_unprocessed(text))
     for name, group in groupby(tokens, key=itemgetter(0)):
-        first, *others = esc("".join(value for _, value in group)).split("\n")
+        first, *others = escape("".join([value for _, value in group])).split("\n")
         row += _span(name, first)
         for part in others:
             yield row

@@ -6,6 +6,7 @@ removed.
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -22,9 +23,18 @@ _SIDES = {"right", "center"}
 _CLASSES = {"span": CODE_CLASSES, "th": _SIDES, "td": _SIDES, "a": {"picture"}, "li": {"task"}}
 
 
+# A tag other than those of _TAGS without attributes, and those of highlighted code. `<` is not allowed in text.
+_OTHER_TAG = re.compile(
+    rf"<(?!/?(?:{'|'.join(sorted(_TAGS - {'a'}))})>)(?!span class=\"[{''.join(sorted(CODE_CLASSES))}]\">)"
+)
+
+
 def sanitize(html: str) -> str:
-    """Remove everything from `html` except text markup and links to the web or a mailbox."""
-    return _cleaner().clean(html)
+    """Remove everything from `html` except text markup and links to the web or a mailbox.
+
+    HTML that has only allowed tags without attributes stays as it is: there is nothing to remove.
+    """
+    return _cleaner().clean(html) if _OTHER_TAG.search(html) else html
 
 
 @cache

@@ -12,12 +12,21 @@ from tau.records.nesting import too_deep
 
 # Not allowed in HTML, or invisible: NUL, most control characters, lone surrogates.
 _INVALID = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
+_INVALID_BYTES = bytes(byte for byte in range(0x80) if chr(byte) == "\r" or _INVALID.match(chr(byte)))
 TOO_DEEP = "(nested too deeply to be shown)"
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(:\d\d)")
 
 
 def valid_text(text: str) -> str:
     """Make text valid for a document: LF line endings, no characters that HTML cannot contain."""
+    # Almost all text is valid, and that is seen several times faster in its bytes than by a regular expression.
+    try:
+        data = text.encode()
+    except UnicodeEncodeError:  # a lone surrogate
+        pass
+    else:
+        if len(data.translate(None, _INVALID_BYTES)) == len(data):
+            return text
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     return _INVALID.sub("\N{REPLACEMENT CHARACTER}", text)
