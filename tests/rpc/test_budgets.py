@@ -148,7 +148,7 @@ def test_a_model_without_price_is_not_asked_when_it_comes_later(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("args", "error"),
     [
-        (["--max-turns", "0"], "maxTurns: must be more than 0"),
+        (["--max-turns", "0"], "--max-turns needs a number above 0, not '0'"),
         (["--max-turns", "two"], "--max-turns needs a number, not 'two'"),
         (["--max-tokens", "1.5"], "--max-tokens needs a whole number, not '1.5'"),
     ],
