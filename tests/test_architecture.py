@@ -100,6 +100,7 @@ LATE = {
     "runtime/session/operations.py": {"tau.core.conversation.stats", "tau.runtime.history.html_export"},
     "runtime/app/handle.py": {"tau.runtime.session.extension_actions"},
     "runtime/machine/files.py": {"tempfile"},
+    "runtime/protocol/pipes.py": {"fcntl"},
     "runtime/machine/local.py": {"shutil", "tempfile"},
     "store/journal.py": {"shutil"},
     "store/settings.py": {"tau.wire.json_edit"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -285,5 +286,29 @@ def test_a_writer_that_is_blocked_ends_with_its_write() -> None:
             await asyncio.sleep(0)
         os.close(reader)
         os.close(writer)
+
+    play(story)
+
+
+@pytest.mark.skipif(not hasattr(fcntl, "F_GETPIPE_SZ"), reason="only Linux has pipes of other sizes")
+def test_the_buffer_of_a_pipe_is_enlarged_for_a_large_batch_only() -> None:
+    async def story() -> None:
+        stdin, into_stdin = os.pipe()
+        from_stdout, stdout = os.pipe()
+        before = fcntl.fcntl(stdout, fcntl.F_GETPIPE_SZ)
+        transport = PipeTransport(stdin, stdout)
+        outbox = Outbox(transport, nothing)
+        try:
+            outbox.send_line(b"x" * 10_000)
+            await outbox.drain()
+            assert fcntl.fcntl(stdout, fcntl.F_GETPIPE_SZ) == before
+            os.read(from_stdout, 65_536)
+            outbox.send_line(b"x" * 200_000)
+            await outbox.drain()  # nothing reads: without a larger buffer this would never end
+            assert fcntl.fcntl(stdout, fcntl.F_GETPIPE_SZ) > before
+        finally:
+            await outbox.close()
+            for handle in (stdin, into_stdin, from_stdout, stdout):
+                os.close(handle)
 
     play(story)

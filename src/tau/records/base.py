@@ -14,7 +14,7 @@ that imports msgspec, and the place for what the rest of tau must know about it:
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, TypeVar, dataclass_transform, get_args
 
 import msgspec
@@ -174,22 +174,23 @@ def attach_source(record: T, data: bytes) -> T:
 
 
 class SplicedList:
-    """A list of encoded JSON items that is written item by item, for lists that are too large to be copied.
+    """A list of encoded JSON items that is written group by group, for lists that are too large to be copied.
 
-    The items may be read later and from another thread, so they must come from data that does not change, and reading
+    The groups may be read later and from another thread, so they must come from data that does not change, and reading
     them must not fail. `size` is their approximate size in bytes.
     """
 
-    def __init__(self, items: Iterable[bytes], size: int) -> None:
-        self._items = items
+    def __init__(self, groups: Iterable[Sequence[bytes]], size: int) -> None:
+        self._groups = groups
         self.size = size
 
     def __iter__(self) -> Iterator[bytes]:
-        separator = b"["
-        for item in self._items:
-            yield separator + item
-            separator = b","
-        yield b"]" if separator == b"," else b"[]"
+        """Yield pieces of the JSON. Each group is copied once: with its brackets and commas, as one piece."""
+        groups = filter(None, self._groups)
+        yield b"[" + escape_separators(b",".join(next(groups, ())))
+        for group in groups:
+            yield escape_separators(b",".join([b"", *group]))
+        yield b"]"
 
 
 def decode(kind: type[T], data: bytes, nesting: int | None = MAX_NESTING) -> T:

@@ -12,7 +12,7 @@ from copy import copy
 from itertools import chain, groupby
 
 from tau.core.conversation.tree import Tree, message_of, summary_of
-from tau.records.base import BadRecord, SplicedList, escape_separators, wire_json
+from tau.records.base import BadRecord, SplicedList, wire_json
 from tau.records.entries import CompactionEntry
 from tau.records.lines import raw_messages, typed_messages
 from tau.records.messages import StoredMessage, parse_message, read_message
@@ -103,16 +103,15 @@ def messages_json(tree: Tree, unreadable: Container[int] = ()) -> SplicedList:
     return SplicedList(_portions(tree, summary, entries), tree.size)
 
 
-def _portions(tree: Tree, summary: CompactionEntry | None, entries: list[int]) -> Iterator[bytes]:
+def _portions(tree: Tree, summary: CompactionEntry | None, entries: list[int]) -> Iterator[list[bytes]]:
     if summary is not None:
-        yield wire_json(summary_of(summary))
+        yield [wire_json(summary_of(summary))]
     for kind, ats in groupby(entries, tree.kind):
         if kind == "message":
             for block, given in tree.message_blocks(list(ats), BLOCK_BYTES, raw_messages):
-                if given := _readable(tree, block) if given is None else given:
-                    yield escape_separators(b",".join(given))
+                yield _readable(tree, block) if given is None else given
         else:
-            yield from (wire_json(other) for at in ats if (other := message_of(tree.entry(at))) is not None)
+            yield [wire_json(other) for at in ats if (other := message_of(tree.entry(at))) is not None]
 
 
 def _readable(tree: Tree, block: Iterable[int]) -> list[bytes]:

@@ -24,6 +24,8 @@ from tau.wire.lines import MAX_LINE_BYTES
 READ_BYTES = 256 * 1024
 # A pipe that polls as writable takes this much without blocking.
 PIPE_BUF_BYTES = 4096
+PIPE_BYTES = 64 * 1024  # the buffer of a pipe on Linux
+LARGE_PIPE_BYTES = 1024 * 1024  # the largest that Linux allows every user
 CLOSE_TIMEOUT_S = 1.0  # for the writer thread to end; one that is blocked in a write ends with that write
 
 
@@ -111,6 +113,16 @@ class PipeReader:
             room.wait()
 
 
+def enlarge_pipe(descriptor: int) -> None:
+    """Enlarge the buffer of a pipe, so that a large batch wakes its reader less often. Only Linux supports this."""
+    import fcntl
+
+    if hasattr(fcntl, "F_SETPIPE_SZ"):
+        with suppress(OSError):  # not a pipe, or the user has too many of that size
+            if fcntl.fcntl(descriptor, fcntl.F_GETPIPE_SZ) < LARGE_PIPE_BYTES:
+                fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, LARGE_PIPE_BYTES)
+
+
 class PipeWriter:
     """Writes batches to a descriptor."""
 
@@ -120,6 +132,7 @@ class PipeWriter:
         self._descriptor = descriptor
         self._loop = asyncio.get_running_loop()
         self._rest = b""  # of a batch; the thread writes it first
+        self._is_enlarged = False  # the buffer of the pipe, for the first batch that needs it
         self._closing = False
         self._ended = asyncio.Event()
         self._wake_reader, self._wake_writer = os.pipe()
@@ -198,6 +211,9 @@ class PipeWriter:
     def _write_all(self) -> bool:
         batch, self._rest = memoryview(self._rest), b""
         while not self._closing and (batch or (batch := memoryview(self._source.take()))):
+            if len(batch) > PIPE_BYTES and not self._is_enlarged:
+                self._is_enlarged = True
+                enlarge_pipe(self._descriptor)
             try:
                 batch = batch[os.write(self._descriptor, batch) :]
             except BlockingIOError:  # inherited as non-blocking
