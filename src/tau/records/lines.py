@@ -35,7 +35,7 @@ class Outline(Record):
     parent_id: str | UnsetType | None = UNSET
 
 
-class MessageLine(Record):
+class MessageLine(Value, gc=False):
     message: Raw
 
 
