@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -15,7 +14,7 @@ from tau.records.messages import Text, User
 from tau.records.replies import ForkPoint
 
 BLOCK_BYTES = 512 * 1024
-_USER = re.compile(rb'"role"\s*:\s*"user"')  # inside a text the quotes would be escaped
+_USER = b'"user"'  # the role; inside a text the quotes would be escaped
 
 
 class PromptIndex:
@@ -45,12 +44,12 @@ class PromptIndex:
 
 def _search(block: bytes, first: int) -> Iterator[int]:
     """The positions of lines that may be user messages; `first` is the position of the first line."""
-    at, counted, found = first, 0, -1
-    for match in _USER.finditer(block):
-        at += block.count(b"\n", counted, match.start())
-        counted = match.start()
-        if at != found:
-            found = at
+    at, position, previous = first, 0, -1
+    while (found := block.find(_USER, position)) >= 0:
+        at += block.count(b"\n", position, found)
+        position = found + 1
+        if at != previous:
+            previous = at
             yield at
 
 
