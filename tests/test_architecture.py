@@ -95,6 +95,7 @@ LATE = {
     "tools/registry.py": {"*"},
     "tools/read_tracking.py": {"hashlib"},
     "core/text/terminal_text.py": {"unicodedata"},
+    "core/conversation/file_lines.py": {"bisect"},
     "core/conversation/provider_messages.py": {"hashlib"},
     "runtime/session/input.py": {"tau.runtime.session.system_messages"},
     "runtime/session/operations.py": {"tau.core.conversation.stats", "tau.runtime.history.html_export"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from re import Pattern
 from typing import Protocol
 
 
@@ -62,6 +63,21 @@ class FileLines:
         if first >= read:
             return b"\n".join(self._added[first - read : last + 1 - read])
         return self._source.read(self._starts[first], self._ends[last])
+
+    def matching(self, pattern: Pattern[bytes], first: int, last: int) -> Iterator[int]:
+        """The numbers of the lines of a block that match `pattern`. The others are not even split."""
+        from bisect import bisect_left
+
+        read = len(self._starts)
+        if first >= read:
+            yield from (at for at in range(first, last + 1) if pattern.search(self._added[at - read]))
+            return
+        block, offset, previous = self.block(first, last), self._starts[first], -1
+        for found in pattern.finditer(block):
+            at = bisect_left(self._ends, offset + found.start(), first, last)
+            if at != previous:
+                yield at
+            previous = at
 
     def head(self, count: int) -> FileLines:
         """The first `count` lines, from the same source."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from tau.core.conversation.file_lines import FileLines
@@ -14,7 +15,7 @@ from tau.records.messages import Text, User
 from tau.records.replies import ForkPoint
 
 BLOCK_BYTES = 512 * 1024
-_USER = b'"user"'  # the role; inside a text the quotes would be escaped
+_USER = re.compile(rb'"role"\s*:\s*"user"')  # inside a text the quotes would be escaped
 
 
 class PromptIndex:
@@ -38,19 +39,8 @@ class PromptIndex:
     def update(self, lines: FileLines) -> Sequence[int]:
         """Search the entries that were added since the last call."""
         for first, last in lines.blocks(range(self._searched, len(lines)), BLOCK_BYTES):
-            self.add(_search(lines.block(first, last), first), first, last)
+            self.add(lines.matching(_USER, first, last), first, last)
         return self._ats
-
-
-def _search(block: bytes, first: int) -> Iterator[int]:
-    """The positions of lines that may be user messages; `first` is the position of the first line."""
-    at, position, previous = first, 0, -1
-    while (found := block.find(_USER, position)) >= 0:
-        at += block.count(b"\n", position, found)
-        position = found + 1
-        if at != previous:
-            previous = at
-            yield at
 
 
 def points_of(lines: list[bytes]) -> list[ForkPoint]:
