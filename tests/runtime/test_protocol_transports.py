@@ -216,13 +216,13 @@ def test_drain_waits_without_polling(kind: str) -> None:
         assert isinstance(loop, CountingLoop)
         async with connected(kind) as peer:
             outbox = Outbox(peer.transport, nothing)
-            outbox.send_line(b"x" * 1_000_000)
+            outbox.send_line(b"x" * 4_000_000)  # more than the largest buffer of a pipe
             timers = loop.timers
             drained = asyncio.ensure_future(outbox.drain())
             await asyncio.sleep(0)
             assert not drained.done()
             read = 0
-            while read < 1_000_001:
+            while read < 4_000_001:
                 read += len(await peer.read())
             await drained
             assert loop.timers == timers
