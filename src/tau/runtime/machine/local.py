@@ -283,7 +283,7 @@ class _PipeReader:
 
 
 async def _read_the_rest(readers: Sequence[_PipeReader]) -> None:
-    """After the shell's exit, read until the pipes are closed, or silent for GRACE, or LINGER seconds have passed."""
+    """After the shell exits, read until the pipes are closed, silent for SILENCE_S, or MAX_DRAIN_S have passed."""
     loop = asyncio.get_running_loop()
     until = loop.time() + MAX_DRAIN_S
     while loop.time() < until:
