@@ -30,9 +30,9 @@ LAYERS = [
     {"errors", "concurrency"},
     {"records"},
     {"wire", "core"},
-    {"llm", "tools", "store", "extension_api", "export", "client"},
+    {"llm", "tools", "store", "extension_api", "export", "client", "screen"},
     {"runtime"},
-    {"rpc", "cli", "library"},
+    {"rpc", "cli", "library", "tui"},
     {"__main__", "sync", "events", "extension", "hooks"},
 ]
 LEVEL = {package: level for level, packages in enumerate(LAYERS) for package in packages}
@@ -63,9 +63,9 @@ INSIDE = {
 }
 
 # The table of front ends: the command line loads the one that was asked for.
-PASSAGES = {("cli/main.py", "rpc")}
+PASSAGES = {("cli/main.py", "rpc"), ("cli/main.py", "tui")}
 
-PURE = {"errors", "records", "wire", "core", "llm", "export"}
+PURE = {"errors", "records", "wire", "core", "llm", "export", "screen"}
 IMPURE_FILES = {
     *("llm/http.py", "llm/http_pool.py", "llm/http_connection.py", "llm/http_request.py", "llm/socks.py"),
     *("llm/aws.py", "llm/gcp.py"),
@@ -123,6 +123,9 @@ LATE = {
     "export/safe.py": {"nh3"},
     "export/code.py": {"pygments.lexers"},
     "core/text/frontmatter.py": {"yaml"},
+    "core/text/markup.py": {"pyromark"},
+    "core/text/highlight.py": {"pygments.lexers", "pygments.token"},
+    "screen/cells.py": {"wcwidth"},
     "core/checks/permissions.py": {"tau.core.shell.lines"},
     "core/shell/tree.py": {"tree_sitter", "tree_sitter_bash"},
 }
@@ -132,9 +135,10 @@ LIBRARIES = {
     "msgspec": {"records/base.py"},
     "httptools": {"llm/http_connection.py"},
     "nh3": {"export/safe.py"},
-    "pygments": {"export/code.py"},
-    "pyromark": {"export/markdown.py"},
+    "pygments": {"export/code.py", "core/text/highlight.py"},
+    "pyromark": {"export/markdown.py", "core/text/markup.py"},
     "yaml": {"core/text/frontmatter.py"},
+    "wcwidth": {"screen/cells.py"},
     "tree_sitter": {"core/shell/tree.py"},
     "tree_sitter_bash": {"core/shell/tree.py"},
 }
@@ -301,7 +305,7 @@ def test_front_ends_know_a_session_only_through_its_handle() -> None:
     found = [
         f"{module.path} may not import {one.name}"
         for module in MODULES
-        if module.package in ("rpc", "cli", "library")
+        if module.package in ("rpc", "cli", "library", "tui")
         for one in imports_of(module)
         if one.name in forbidden or one.name.rpartition(".")[0] in forbidden
     ]
