@@ -82,7 +82,7 @@ LATE = {
     "__init__.py": {"*"},
     "cli/main.py": {"*"},
     "cli/session_options.py": {"tau.cli.resume", "tau.runtime.machine.hardening"},
-    "cli/print_mode.py": {"tau.cli.model_errors"},
+    "cli/print_mode.py": {"tau.runtime.models.readable_errors"},
     "cli/login.py": {"getpass", "webbrowser"},
     "cli/doctor.py": {"tau.runtime.sandbox.landlock"},
     "llm/apis.py": {"*"},

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tau.cli.prompts import read_attachment
 from tau.errors import ToolError, UsageError
+from tau.runtime.app.attachments import read_attachment
 from tau.runtime.machine.files import LocalFiles
 from tau.store.context import context_files
 from tau.store.safe_read import read_text
@@ -19,7 +19,7 @@ SECRET = "HUSH"
 CHECK = f"""
 import asyncio, os, sys
 from pathlib import Path
-from tau.cli.prompts import read_attachment
+from tau.runtime.app.attachments import read_attachment
 from tau.errors import ToolError, UsageError
 from tau.runtime.machine.files import LocalFiles
 from tau.runtime.machine.local import LocalMachine

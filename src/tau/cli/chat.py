@@ -30,7 +30,6 @@ from typing import Any, NoReturn
 
 from tau import __version__
 from tau.cli.line_input import LineInput, accept_pastes
-from tau.cli.model_errors import readable_error
 from tau.cli.progress import call_text, one_line, width
 from tau.cli.terminal_dialogs import TerminalDialogs
 from tau.core.agent.draft import Update
@@ -45,6 +44,7 @@ from tau.runtime.app.batch import Open, Prompt
 from tau.runtime.app.handle import SessionHandle
 from tau.runtime.app.process import SHUTDOWN_TIMEOUT_S, leave
 from tau.runtime.extensions.dialogs import Question
+from tau.runtime.models.readable_errors import readable_error
 from tau.runtime.terminal import complain, say, stream
 from tau.store.files import make_folder
 from tau.store.paths import agent_dir

@@ -38,7 +38,7 @@ async def _serve(open_session: Open, prompts: Sequence[Prompt], stdout: int | No
 
 
 def _readable(why: str, handle: SessionHandle) -> str:
-    from tau.cli.model_errors import readable_error
+    from tau.runtime.models.readable_errors import readable_error
 
     return readable_error(why, handle.models)
 

@@ -93,6 +93,15 @@ class ImageSettings(Record):
     """Never send images to models."""
 
 
+class TerminalSettings(Record):
+    """The terminal itself; other keys of pi in `terminal` are accepted without effect."""
+
+    true_color: bool | None = None
+    """Colours of 24 bits; without it, the environment decides (`COLORTERM`, `TERM`)."""
+    reflow: bool | Literal["auto"] = "auto"
+    """Whether the terminal wraps earlier lines again when its width changes; `auto` asks which terminal it is."""
+
+
 class ExtensionSettings(Record):
     """Limits of extensions; each extension runs in its own process."""
 
@@ -186,7 +195,29 @@ class Settings(Record):
     prompts: list[str] = []
     """Files and folders of prompt templates."""
     themes: list[str] = []
-    """Accepted without effect: tau has no themes."""
+    """Files and folders of themes for the terminal interface."""
+    theme: str | None = None
+    """Theme of the terminal interface: `dark`, `light`, `ansi`, the name of a theme file, or `light/dark` for two
+    that follow the terminal's background; `dark` if not set."""
+    terminal: TerminalSettings = TerminalSettings()
+    plain: bool = False
+    """Start the plain interface, as `--plain`: lines only, for screen readers."""
+    hide_thinking_block: bool = False
+    """Show `Thinking…` instead of the model's thinking."""
+    external_editor: str | None = None
+    """Command of the editor for Ctrl+G; else `$VISUAL`, `$EDITOR`, nano or vi."""
+    double_escape_action: Literal["tree", "fork", "none"] = "tree"
+    """What two presses of Escape do in an empty editor."""
+    autocomplete_max_visible: Count = 5
+    """Rows of the completion list; 3 to 20."""
+    quiet_startup: bool = False
+    """Show no header at the start."""
+    quiet_exit: bool = False
+    """Show no summary at the end."""
+    resume_lines: Count = 200
+    """Lines of a resumed session that are shown."""
+    notifications: Literal["auto", "bell", "off"] = "auto"
+    """How the terminal tells that a long run has ended or a question waits while it does not have the focus."""
     packages: list[Any] = []
     """Packages, each a source or an object with a source. Accepted, but this version neither installs nor loads
     them."""
@@ -231,8 +262,7 @@ USER_ONLY_SETTINGS = (
 STRICTER_ONLY = ("childEnvironment.filterSecrets", "childEnvironment.noNewPrivileges")
 
 IGNORED_SETTINGS = """
-autocompleteMaxVisible cacheWarming codemode collapseChangelog doubleEscapeAction editorPaddingX enableAnalytics
-enableInstallTelemetry externalEditor hideThinkingBlock lastChangelogVersion markdown modelThinkingLevels outputPad
-quietStartup showCacheMissNotices showHardwareCursor terminal theme treeFilterMode tuiMode warnings
+cacheWarming codemode collapseChangelog editorPaddingX enableAnalytics enableInstallTelemetry lastChangelogVersion
+markdown modelThinkingLevels outputPad showCacheMissNotices showHardwareCursor treeFilterMode tuiMode warnings
 websocketConnectTimeoutMs
 """.split()

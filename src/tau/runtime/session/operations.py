@@ -38,6 +38,7 @@ from tau.records.replies import (
     SessionStats,
     SlashCommand,
 )
+from tau.records.settings import Settings
 from tau.runtime.extensions.hooks import Destination
 from tau.runtime.extensions.registry import called_by_handler
 from tau.runtime.history.session_log import SessionLog
@@ -302,6 +303,17 @@ class Operations:
     def models(self) -> ModelSelection:
         """The models that can be chosen, to read; changed by the operations above."""
         return self._session.models
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in effect, to read."""
+        return self._session.settings
+
+    @property
+    def queues(self) -> Queues:
+        """The texts of the queued messages."""
+        queues = self._session.queues
+        return Queues(queues.texts("steer"), queues.texts("follow_up"))
 
     @property
     def dialect(self) -> str | None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from support.cli_process import QUICK_RETRIES, Done, run
-from tau.cli.model_errors import message_of
+from tau.runtime.models.readable_errors import message_of
 
 
 @contextmanager
