@@ -74,8 +74,8 @@ def test_a_missing_key_is_the_next_step_and_not_an_error(tmp_path: Path) -> None
 
 
 def test_settings_of_pi_are_known(tmp_path: Path) -> None:
-    names = ["theme", "quietStartup", "hideThinkingBlock", "doubleEscapeAction", "terminal", "lastChangelogVersion"]
-    written(tmp_path, "settings.json", json.dumps(dict.fromkeys(names, "x")))
+    of_pi = {"quietStartup": True, "doubleEscapeAction": "fork", "terminal": {"showImages": True}, "tuiMode": "x"}
+    written(tmp_path, "settings.json", json.dumps({**of_pi, "lastChangelogVersion": "0.87.1"}))
     done = doctor(tmp_path)
     assert (done.returncode, "unknown" in done.stdout) == (0, False)
 

@@ -235,14 +235,14 @@ class ModelSelection:
         self._switch(model)
         return model
 
-    def cycle(self) -> Model | None:
-        """Switch to the next model and return it; None if there is no other."""
+    def cycle(self, *, backward: bool = False) -> Model | None:
+        """Switch to the next model, or the one before, and return it; None if there is no other."""
         models = self.scoped or [ModelMatch(model) for model in self.available]
         if len(models) < 2:
             return None
         # A model outside of the scope counts as the first of it, as in every version of pi.
         at = next((i for i, match in enumerate(models) if match.model == self.current), 0)
-        match = models[(at + 1) % len(models)]
+        match = models[(at + (-1 if backward else 1)) % len(models)]
         self._switch(match.model)
         if match.level:
             self.level = clamp(match.level, match.model)

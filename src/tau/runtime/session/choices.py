@@ -26,13 +26,13 @@ async def set_model(session: Session, provider: str, id: str) -> Model:
     return model
 
 
-async def cycle_model(session: Session) -> tuple[Model, ThinkingLevel] | None:
-    """Switch to the next model. Returns it with its initial thinking level, or None if there is only one model.
+async def cycle_model(session: Session, *, backward: bool = False) -> tuple[Model, ThinkingLevel] | None:
+    """Switch to the next model, or the one before. Returns it with its initial thinking level, or None if there is only one model.
 
     Both are read before the first await: another command may change them while the choice is saved.
     """
     before = session.models.current, session.models.level
-    model = session.models.cycle()
+    model = session.models.cycle(backward=backward)
     if model is None:
         return None
     level = session.models.level

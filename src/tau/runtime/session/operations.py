@@ -174,11 +174,11 @@ class Operations:
         models.scoped = scoped
         return [match.model for match in scoped]
 
-    async def cycle_model(self) -> tuple[Model, ThinkingLevel, bool] | None:
-        """Switch to the next model. Returns it, its level, and True if the choice is scoped; None if there is one."""
+    async def cycle_model(self, *, backward: bool = False) -> tuple[Model, ThinkingLevel, bool] | None:
+        """Switch to the next model, or the one before. Returns it, its level, and True if the choice is scoped; None if there is one."""
         session = await self._after_switch()
         scoped = bool(session.models.scoped)
-        chosen = await choices.cycle_model(session)
+        chosen = await choices.cycle_model(session, backward=backward)
         return None if chosen is None else (*chosen, scoped)
 
     async def set_thinking_level(self, level: ThinkingLevel) -> ThinkingLevel:

@@ -1,0 +1,80 @@
+"""The display: paints the view on the terminal, when something has changed and the terminal can take it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tau.screen.painter import Painter
+from tau.screen.styles import Palette
+from tau.tui.frames import FrameScheduler
+from tau.tui.terminal import Terminal
+from tau.tui.view import Size, View
+
+TICK_S = 0.25  # the working line changes at most four times a second
+REMOTE_TICK_S = 1.0
+
+
+class Display:
+    def __init__(self, terminal: Terminal, palette: Palette, view: View, interval_s: float, *, remote: bool) -> None:
+        self._terminal = terminal
+        self._view = view
+        self._painter = Painter(*terminal.size, palette)
+        self._tick_s = REMOTE_TICK_S if remote else TICK_S
+        self._tick: asyncio.TimerHandle | None = None
+        self._frames = FrameScheduler(self._paint, lambda: terminal.ready, interval_s)
+        terminal.on_ready(lambda: self._frames.request(at_once=True))
+        terminal.on_resize(self._on_resize, self._on_resized)
+
+    def changed(self, *, at_once: bool = False) -> None:
+        """The view has changed: paint it soon."""
+        self._frames.request(at_once=at_once)
+
+    def use_palette(self, palette: Palette) -> None:
+        """Draw what is on the screen again, in other colours."""
+        self._painter.palette = palette
+        self.redraw()
+
+    def redraw(self) -> None:
+        self._painter.forget()
+        self.changed(at_once=True)
+
+    def pause(self) -> None:
+        """Paint nothing: another program has the terminal."""
+        self._frames.paused = True
+
+    def resume(self) -> None:
+        self._frames.paused = False
+        self.redraw()
+
+    def erase_box(self) -> None:
+        """On the way out: leave the transcript, and the cursor on a free line below it."""
+        self._frames.cancel()
+        self._frames.paused = True
+        if self._tick is not None:
+            self._tick.cancel()
+        self._terminal.write(self._painter.leave(self._view.box_top))
+
+    def _on_resize(self) -> None:
+        self._frames.paused = True
+
+    def _on_resized(self, rows: int, columns: int) -> None:
+        self._frames.paused = False
+        self._terminal.write(self._painter.resize(rows, columns, reflows=self._terminal.reflows))
+        self.changed(at_once=True)
+
+    def _paint(self) -> None:
+        now = asyncio.get_running_loop().time()
+        size = Size(*self._terminal.size)
+        data = self._painter.paint(self._view.frame(size, self._painter.first_visible, now))
+        if data:
+            self._terminal.write(data)
+        self._schedule_tick()
+
+    def _schedule_tick(self) -> None:
+        """While something counts time, paint again without an event."""
+        if self._tick is None and (self._view.working.active or self._view.questions.counts_down):
+            self._tick = asyncio.get_running_loop().call_later(self._tick_s, self._on_tick)
+
+    def _on_tick(self) -> None:
+        self._tick = None
+        self.changed()

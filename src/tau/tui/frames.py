@@ -1,0 +1,55 @@
+"""When to paint: a key at once, streamed pieces at most 30 times a second, never while the terminal is behind.
+
+Changes are gathered in the view; a frame is made only when it can be written. So a terminal that reads slowly costs
+nothing but its own delay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+FRAME_INTERVAL_S = 0.033
+REMOTE_FRAME_INTERVAL_S = 0.066  # over SSH
+
+
+class FrameScheduler:
+    """Calls `paint` in the event loop. `ready` says whether the terminal takes a frame now."""
+
+    def __init__(self, paint: Callable[[], None], ready: Callable[[], bool], interval_s: float) -> None:
+        self._paint = paint
+        self._ready = ready
+        self._interval_s = interval_s
+        self._last = 0.0
+        self._waiting: asyncio.Handle | None = None
+        self._due = 0.0  # when the waiting frame is painted
+        self.paused = False  # during a resize, or while another program has the terminal
+
+    def request(self, *, at_once: bool = False) -> None:
+        """Paint soon. Requests that come before the frame are part of it."""
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        due = now if at_once else max(now, self._last + self._interval_s)
+        if self._waiting is not None:
+            if due >= self._due:
+                return
+            self._waiting.cancel()
+        self._due = due
+        # A key is painted in the next turn of the loop, so that a burst of keys is one frame.
+        self._waiting = loop.call_soon(self._frame) if due <= now else loop.call_at(due, self._frame)
+
+    def _frame(self) -> None:
+        self._waiting = None
+        if self.paused or not self._ready():
+            return  # the end of the pause, or of the output, requests a frame again
+        self._last = asyncio.get_running_loop().time()
+        self._paint()
+
+    def cancel(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+
+
+def frame_interval_s(environment: Mapping[str, str]) -> float:
+    return REMOTE_FRAME_INTERVAL_S if environment.get("SSH_CONNECTION") else FRAME_INTERVAL_S

@@ -1,0 +1,45 @@
+"""Surface: what a slash command may do with the interface it was typed in, the screen or plain lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+from tau.runtime.app.handle import SessionHandle
+
+NoticeKind = Literal["info", "warning", "error"]
+
+
+class Surface(Protocol):
+    @property
+    def handle(self) -> SessionHandle: ...
+
+    def say(self, text: str, kind: NoticeKind = "info") -> None:
+        """Show a message of tau; it may have several lines."""
+
+    async def choose(self, title: str, options: Sequence[str], chosen: int = 0) -> int | None:
+        """Let the user choose. Returns the index of an option, or None."""
+
+    def set_editor_text(self, text: str) -> None:
+        """Replace what stands in the editor."""
+
+    async def copy(self, text: str) -> str:
+        """Copy to the clipboard. Returns how."""
+
+    def show_session(self, title: str, lines: int) -> None:
+        """Another session or branch is open: say which, and show its last lines."""
+
+    async def submit(self, text: str) -> None:
+        """Send a prompt, as if it had been typed."""
+
+    async def run_bash(self, command: str, *, exclude: bool) -> None:
+        """Run a command of the user and show its output. With `exclude` the model does not see it."""
+
+    def redraw(self) -> None:
+        """Draw the screen again."""
+
+    def quit(self) -> None:
+        """Exit the program."""
+
+    def hotkeys(self) -> Sequence[tuple[str, str]]:
+        """The keys and what they do."""
