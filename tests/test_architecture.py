@@ -116,7 +116,7 @@ LATE = {
     "runtime/resources.py": {"tau.store.resources"},
     "runtime/app/factory.py": {
         *("tau.runtime.runs.permissions", "tau.runtime.models.record_replay"),
-        *("tau.runtime.sandbox.files", "tau.runtime.sandbox.policy"),
+        *("tau.runtime.sandbox.files", "tau.runtime.sandbox.policy", "tau.tools.preview"),
     },
     "runtime/app/extension_plan.py": {"tau.runtime.session.extension_actions", "tau.runtime.extensions.loader"},
     "export/markdown.py": {"pyromark"},

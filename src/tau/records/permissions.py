@@ -1,13 +1,14 @@
-"""The rules file of `--permissions`, and denials.
+"""The rules file of `--permissions`, denials, and what a permission question is about.
 
 Unknown fields are errors, so that a misspelled rule is not silently ignored.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
-from tau.records.base import UNSET, Record, UnsetType
+from tau.records.base import UNSET, Record, UnsetType, Value
 
 StringOrList = str | list[str]
 
@@ -21,13 +22,14 @@ class Rule(Record, forbid_unknown_fields=True):
 
 
 class Permissions(Record, forbid_unknown_fields=True):
-    """A rules file. `deadline` is in seconds."""
+    """A rules file. `deadline` is in seconds. With `fixed_deadline`, the user at the terminal cannot stop it."""
 
     deny: list[Rule] = []
     ask: list[Rule] = []
     allow: list[Rule] = []
     otherwise: Literal["allow", "ask", "deny"] = "ask"
     deadline: float = 60
+    fixed_deadline: bool = False
 
 
 class Denial(Record):
@@ -39,3 +41,19 @@ class Denial(Record):
     by: Literal["rule", "user", "deadline", "nobody"]
     reason: str
     rule: str | UnsetType = UNSET
+
+
+class PermissionDetails(Value):
+    """What a permission question is about, for a front end in this process. It is not part of the wire format."""
+
+    call_id: str
+    tool: str
+    arguments: Mapping[str, Any]
+    commands: tuple[str, ...]
+    paths: tuple[str, ...]  # real paths
+    cwd: str
+    sandbox: str | None  # the level, if there is a sandbox
+    asked_by: str  # the rule that requires the confirmation
+    diff: str = ""  # what an edit or a write would change, in the format of the edit tool
+    order: int = 0  # of the question among all questions of its session, in the order of the calls
+    can_stop_clock: bool = True

@@ -36,12 +36,12 @@ _SEVERAL = {
 
 async def run(args: dict[str, Any], context: ToolContext) -> Outcome:
     """Apply the edits atomically: a cancelled call has made all changes or none."""
-    name, edits = args["path"], _edits(args)
+    name, edits = args["path"], edits_of(args)
     files, seen = context.machine.files, context.seen
 
     def work(path: str, real: str, stopped: ShouldStop) -> Outcome:
         context.confirm(name, real)
-        data = _content(files, path, name, stopped)
+        data = file_content(files, path, name, stopped)
         seen.check_unchanged(name, real, [data])
         result = apply_edits(data, edits, name)
         if stopped():
@@ -55,7 +55,7 @@ async def run(args: dict[str, Any], context: ToolContext) -> Outcome:
     return await run_locked(context.machine, lambda: resolve_existing(name, context.cwd, existence_test(files)), work)
 
 
-def _edits(args: dict[str, Any]) -> list[Edit]:
+def edits_of(args: dict[str, Any]) -> list[Edit]:
     given = args.get("edits")
     pairs = [] if given is None else given if isinstance(given, list) else [given]
     if isinstance(args.get("oldText"), str) and isinstance(args.get("newText"), str):
@@ -65,15 +65,15 @@ def _edits(args: dict[str, Any]) -> list[Edit]:
     return [Edit(pair["oldText"], pair["newText"]) for pair in pairs]
 
 
-def _content(files: Files, path: str, name: str, stopped: ShouldStop) -> bytes:
+def file_content(files: Files, path: str, name: str, stopped: ShouldStop, max_bytes: int = MAX_FILE_BYTES) -> bytes:
     if files.kind(path) is None:
         raise ToolError(f"File not found: {name}")
     data = bytearray()
     with files.open(path) as file:
         for chunk in read_chunks(file, stopped):
             data += chunk
-            if len(data) > MAX_FILE_BYTES:
-                limit = format_size(MAX_FILE_BYTES)
+            if len(data) > max_bytes:
+                limit = format_size(max_bytes)
                 raise ToolError(f"{name} is larger than {limit}, too large for edit. Use bash, for example sed.")
     return bytes(data)
 

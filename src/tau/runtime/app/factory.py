@@ -46,6 +46,7 @@ from tau.wire.dialect import Dialect
 
 if TYPE_CHECKING:
     from tau.runtime.runs.permissions import LoadedRules as PermissionRules
+    from tau.runtime.runs.permissions import TerminalQuestions
 
 log = logging.getLogger(__name__)
 NO_KEY = "replayed"  # placeholder key for replayed sessions, which send no requests
@@ -143,7 +144,19 @@ class SessionFactory(Value):
 
         asks = services.mode != "rpc" or self.dialect.dialogs
         inside = (lambda path: machine.files.real(path)) if services.sandbox else None
-        return lambda dialogs: Permits(rules, dialogs, self.cwd, machine.in_thread, asks=asks, inside=inside)
+        terminal = self._terminal_questions(services, machine) if services.mode == "tui" else None
+        return lambda dialogs: Permits(
+            rules, dialogs, self.cwd, machine.in_thread, asks=asks, inside=inside, terminal=terminal
+        )
+
+    def _terminal_questions(self, services: Services, machine: LocalMachine) -> TerminalQuestions:
+        from tau.runtime.runs.permissions import TerminalQuestions
+        from tau.tools.preview import preview_change
+
+        def preview(tool: str, arguments: Mapping[str, Any]) -> str:
+            return preview_change(tool, arguments, self.cwd, machine.files)
+
+        return TerminalQuestions(services.sandbox, preview)
 
     def with_sandbox(self) -> SessionFactory:
         """Return a factory with its sandbox, if one is wanted. Blocks; raises UsageError if it is not available."""

@@ -11,16 +11,33 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tau.records.base import UNSET
 from tau.records.dialogs import Confirm, Editor, Input, Select, UiRequest
 from tau.runtime.extensions.registry import ExtensionRegistry, current_timeout
 
+if TYPE_CHECKING:  # only sessions with permissions have them
+    from tau.records.permissions import PermissionDetails
+
 Question = Select | Confirm | Input | Editor
 
 # First and last option of a permission question. At a terminal, y and n mean these.
 ALLOW_ONCE, DENY = "Allow once", "Deny"
+
+
+class Refusal(NamedTuple):
+    """The answer to a permission question that denies the call, with a reason for the model."""
+
+    reason: str
+
+
+class _OpenDialog(NamedTuple):
+    question: Question
+    answer: asyncio.Future[Any]
+    ended: Any  # the answer if `cancel` ends the dialog
+    timeout: asyncio.Timeout
+    details: PermissionDetails | None
 
 
 class Dialogs:
@@ -31,7 +48,7 @@ class Dialogs:
         self._closed = False
         self._show = show
         self._extensions = extensions
-        self._open: dict[str, tuple[Question, asyncio.Future[Any], Any]] = {}
+        self._open: dict[str, _OpenDialog] = {}
         self.over: Callable[[str], None] = lambda id: None  # on the end of a dialog; for a front end that shows it
 
     def show(self, request: UiRequest) -> None:
@@ -43,26 +60,30 @@ class Dialogs:
         """True if a user can answer."""
         return self.has_ui and not self._closed
 
-    async def ask(self, question: Question, *, late: Any = UNSET, ended: Any = UNSET) -> Any:
+    async def ask(
+        self, question: Question, *, late: Any = UNSET, ended: Any = UNSET, details: PermissionDetails | None = None
+    ) -> Any:
         """Show a dialog and return the answer. The wait does not count against the extension's time limit.
 
         A cancelled caller leaves no open dialog behind. `late` is returned on a timeout; `ended` if no user can
-        answer, or if `cancel` ends the dialog.
+        answer, or if `cancel` ends the dialog. `details` are for a front end in this process; the client does not
+        receive them.
         """
         default = _default(question)
         late, ended = (default if value is UNSET else value for value in (late, ended))
         if not self.attended:
             return ended
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._open[question.id] = question, answer, ended
         about = {"kind": question.__struct_config__.tag, "title": question.title}
         limit = current_timeout.get()
-        timeout = getattr(question, "timeout", UNSET) or None
+        milliseconds = getattr(question, "timeout", UNSET) or None
+        timeout = asyncio.timeout(None if milliseconds is None else milliseconds / 1000)
+        self._open[question.id] = _OpenDialog(question, answer, ended, timeout, details)
         try:
             with limit.paused() if limit is not None else nullcontext():
                 self._extensions.spread("ui_prompt_start", lambda: about, newest=False)
-                self._show(question)
-                async with asyncio.timeout(timeout / 1000 if timeout is not None else None):
+                async with timeout:
+                    self._show(question)
                     return await answer
         except TimeoutError:
             return late
@@ -73,10 +94,10 @@ class Dialogs:
 
     def answer(self, response: Mapping[str, Any]) -> None:
         """Handle an extension_ui_response. One without a valid value counts as cancelled."""
-        id = response.get("id")
-        question, answer, _ = self._open.get(id, (None,) * 3) if isinstance(id, str) else (None,) * 3
-        if question is None or answer is None or answer.done():
+        dialog = self._waiting(response.get("id"))
+        if dialog is None:
             return
+        question, answer = dialog.question, dialog.answer
         if response.get("cancelled"):
             answer.set_result(_default(question))
         elif isinstance(question, Confirm):
@@ -87,14 +108,44 @@ class Dialogs:
 
     def cancel(self) -> None:
         """End all open dialogs without an answer."""
-        for _, answer, ended in list(self._open.values()):
-            if not answer.done():
-                answer.set_result(ended)
+        for dialog in list(self._open.values()):
+            if not dialog.answer.done():
+                dialog.answer.set_result(dialog.ended)
 
     def close(self) -> None:
         """No user can answer from now on: end all dialogs. Other UI requests are still sent."""
         self._closed = True
         self.cancel()
+
+    # For a front end in this process.
+
+    def deny(self, id: str, reason: str) -> None:
+        """Deny the tool call that a permission question is about. The model reads the reason."""
+        dialog = self._waiting(id)
+        if dialog is not None and dialog.details is not None:
+            dialog.answer.set_result(Refusal(reason))
+
+    def details(self, id: str) -> PermissionDetails | None:
+        """What a permission question is about; None for other dialogs, and for those that are not open."""
+        dialog = self._open.get(id)
+        return None if dialog is None else dialog.details
+
+    def deadline(self, id: str) -> float | None:
+        """When an open dialog times out, in the time of the event loop; None if it does not."""
+        dialog = self._open.get(id)
+        return None if dialog is None else dialog.timeout.when()
+
+    def stop_clock(self, id: str) -> bool:
+        """Let a permission question wait without a deadline. False if that is not allowed."""
+        dialog = self._waiting(id)
+        if dialog is None or dialog.details is None or not dialog.details.can_stop_clock or dialog.timeout.expired():
+            return False
+        dialog.timeout.reschedule(None)
+        return True
+
+    def _waiting(self, id: Any) -> _OpenDialog | None:
+        dialog = self._open.get(id) if isinstance(id, str) else None
+        return None if dialog is None or dialog.answer.done() else dialog
 
 
 def _default(question: Question) -> bool | None:

@@ -11,32 +11,32 @@ import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
-from urllib.parse import unquote
 
 from tau.core.agent.loop import error_outcome
-from tau.core.checks.permissions import HARMLESS, BadRules, Call, Named, Rules, Verdict, escaped, named
+from tau.core.checks.permissions import HARMLESS, BadRules, Call, Named, Rules, Verdict, named
 from tau.core.text.terminal_text import escape_hidden
 from tau.errors import Aborted, ToolError, UsageError, shortened
 from tau.records.base import UNSET, BadRecord, UnsetType, decode, encode, replace, to_builtins
 from tau.records.dialogs import Select
 from tau.records.events import Outcome
 from tau.records.messages import Text, ToolCall
-from tau.records.permissions import Denial, Permissions, Rule
-from tau.runtime.extensions.dialogs import ALLOW_ONCE, DENY, Dialogs, dialog_id
+from tau.records.permissions import Denial, PermissionDetails, Permissions, Rule
+from tau.runtime.extensions.dialogs import ALLOW_ONCE, DENY, Dialogs, Refusal, dialog_id
+from tau.runtime.runs.real_paths import can_be_followed, home, possible_paths, ways_to, with_link_targets
 from tau.store.files import read_small
-from tau.tools.paths import resolve, resolve_existing
 from tau.wire.comments import strip_comments
 from tau.wire.position import line_of
 
 MAX_SHOWN_BYTES = 4000  # bytes of a command or of arguments, in a dialog
 MAX_REASON_BYTES = 200  # bytes of the reason why a command is asked about
 MAX_CHECKED_WORDS = 1000  # words of a command that are checked as paths; a command with more is asked about
-MAX_LINKS = 40  # the limit of the operating system
 NO_CLIENT = "it needs confirmation, and no client can answer. Here only calls that a rule allows can run."
 ADVICE = "Do not try to do the same in another way: continue without it, or explain why it is needed."
 
+DeniedBy = Literal["rule", "user", "deadline", "nobody"]
 InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
 _LATE, _ENDED = object(), object()
 
@@ -49,6 +49,7 @@ class LoadedRules(NamedTuple):
     source: str
     text: str = ""
     path: str | None = None
+    fixed_deadline: bool = False
 
     def location(self, place: str) -> str:
         """Describe the location of a rule, for people."""
@@ -63,7 +64,7 @@ def read_permissions(given: str | Mapping[str, Any], cwd: str) -> LoadedRules:
         return _parse("permissions", encode(dict(given)).decode(), cwd, None)
     kind, _, file = given.partition(" ")
     if given == "ask":
-        return LoadedRules(Rules(HARMLESS, os.path.realpath(cwd), _home()), HARMLESS.deadline, "--permissions ask")
+        return LoadedRules(Rules(HARMLESS, os.path.realpath(cwd), home()), HARMLESS.deadline, "--permissions ask")
     if kind != "rules" or not file.strip():
         raise UsageError(f"--permissions: {given!r} is neither ask nor rules FILE")
     path = Path(cwd, Path(file.strip()).expanduser())
@@ -84,11 +85,12 @@ def _parse(name: str, text: str, cwd: str, path: str | None) -> LoadedRules:
         at = f":{line_of(text, place)}" if colon and path is not None and _is_json(text) else ""
         raise UsageError(f"{name}{at}: {error}") from None
     try:
-        rules = Rules(_follow_links(shape, os.path.realpath(cwd)), os.path.realpath(cwd), _home())
+        rules = Rules(_follow_links(shape, os.path.realpath(cwd)), os.path.realpath(cwd), home())
     except BadRules as error:
         at = f":{line_of(text, error.place)}" if path is not None else ""
         raise UsageError(f"{name}{at}: {error.place}: {error}") from None
-    return LoadedRules(rules, shape.deadline, name.removeprefix("--permissions: "), text, path)
+    source = name.removeprefix("--permissions: ")
+    return LoadedRules(rules, shape.deadline, source, text, path, shape.fixed_deadline)
 
 
 def _follow_links(given: Permissions, cwd: str) -> Permissions:
@@ -96,7 +98,7 @@ def _follow_links(given: Permissions, cwd: str) -> Permissions:
 
     def more(rule: Rule) -> Rule:
         globs = [] if rule.path is UNSET else [rule.path] if isinstance(rule.path, str) else rule.path
-        return replace(rule, path=[one for glob in globs for one in _with_link_targets(glob, cwd)]) if globs else rule
+        return replace(rule, path=[one for glob in globs for one in with_link_targets(glob, cwd)]) if globs else rule
 
     return replace(given, deny=[more(rule) for rule in given.deny], ask=[more(rule) for rule in given.ask])
 
@@ -109,8 +111,23 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _home() -> str:
-    return os.path.realpath(os.path.expanduser("~"))
+class Asked(NamedTuple):
+    """A call that may need confirmation. `order` is that of the calls of the session."""
+
+    call_id: str
+    order: int
+    arguments: Mapping[str, Any]
+    verdict: Verdict
+
+
+class TerminalQuestions(NamedTuple):
+    """For a front end in this process, which shows more of a call than the text of the dialog.
+
+    `preview` returns what an edit or a write would change. It blocks.
+    """
+
+    sandbox: str | None
+    preview: Callable[[str, Mapping[str, Any]], str]
 
 
 class Permits:
@@ -128,6 +145,7 @@ class Permits:
         *,
         asks: bool,
         inside: Callable[[str], str] | None = None,
+        terminal: TerminalQuestions | None = None,
     ) -> None:
         self._loaded = loaded
         self._dialogs = dialogs
@@ -135,6 +153,8 @@ class Permits:
         self._in_thread = in_thread
         self._asks = asks
         self._inside = inside
+        self._terminal = terminal
+        self._order = count()
         self._granted: set[tuple[str, ...]] = set()  # what the user allowed for this session
         self._checked: dict[str, frozenset[str]] = {}  # real paths by call id, from its permission to its execution
         self.denials: list[str] = []
@@ -157,7 +177,7 @@ class Permits:
 
         def is_withheld(path: str) -> bool:
             try:
-                file = Call(tool, self._real([path]), ways=_ways(path))
+                file = Call(tool, self._real([path]), ways=ways_to(path))
             except OSError:  # a link on the path cannot be read
                 return True
             return self._loaded.rules.withholds(file, place())
@@ -165,17 +185,16 @@ class Permits:
         return is_withheld
 
     async def permit(self, call: ToolCall, arguments: dict[str, Any]) -> Outcome | None:
-        name = call.name
+        name, order = call.name, next(self._order)
         mentions = named(name, arguments)
         resolved, verdict = await self._in_thread(lambda: self._judge(name, mentions))
-        refused = await self._decide(resolved, mentions, arguments, verdict)
+        refused = await self._decide(resolved, mentions, Asked(call.id, order, arguments, verdict))
         if refused is None and not resolved.unknown:
             self._checked[call.id] = frozenset(resolved.paths)
         return refused
 
-    async def _decide(
-        self, resolved: Call, mentions: Named, arguments: dict[str, Any], verdict: Verdict
-    ) -> Outcome | None:
+    async def _decide(self, resolved: Call, mentions: Named, asked: Asked) -> Outcome | None:
+        verdict = asked.verdict
         if verdict.what == "allow":
             return None
         if verdict.what == "deny":
@@ -185,7 +204,7 @@ class Permits:
             return None
         if not self._asks or not self._dialogs.attended:
             return self._denied(resolved.tool, "nobody", NO_CLIENT, verdict.place)
-        return await self._ask(resolved, arguments, verdict, key)
+        return await self._ask(resolved, asked, key)
 
     def _judge(self, tool: str, mentions: Named) -> tuple[Call, Verdict]:
         """Resolve the paths of a call and decide. The rules file itself may only be read. Blocks."""
@@ -200,10 +219,10 @@ class Permits:
         unknown = False
         for path in mentions.paths:
             try:
-                names += _possible_paths(path, self._cwd)
+                names += possible_paths(path, self._cwd)
             except (ToolError, ValueError):
                 unknown = True
-        known = [name for name in names if _can_be_followed(name)]
+        known = [name for name in names if can_be_followed(name)]
         unknown = unknown or len(known) < len(names)
         call = Call(tool, self._real(known), mentions.commands, unknown=unknown)
         if mentions.commands and self._loaded.rules.about_paths:
@@ -212,11 +231,11 @@ class Permits:
             call.unknown = call.unknown or len(parts) > MAX_CHECKED_WORDS
             for part in parts[:MAX_CHECKED_WORDS]:
                 with suppress(ToolError, ValueError):
-                    names += _possible_paths(part, self._cwd)
-            known = [name for name in names if _can_be_followed(name)]
+                    names += possible_paths(part, self._cwd)
+            known = [name for name in names if can_be_followed(name)]
             call.unknown = call.unknown or len(known) < len(names)
             call.mentioned = self._real(known)
-        call.ways = list(dict.fromkeys(way for name in names for way in _ways(name)))
+        call.ways = list(dict.fromkeys(way for name in names for way in ways_to(name)))
         return call
 
     def _real(self, names: Sequence[str]) -> list[str]:
@@ -226,14 +245,13 @@ class Permits:
             found += map(self._inside, dict.fromkeys([*names, *found]))
         return list(dict.fromkeys(found))
 
-    async def _ask(
-        self, call: Call, arguments: Mapping[str, Any], verdict: Verdict, key: tuple[str, ...]
-    ) -> Outcome | None:
+    async def _ask(self, call: Call, asked: Asked, key: tuple[str, ...]) -> Outcome | None:
         for_session = f"Allow for this session: {_grant_text(call)}"
-        deadline, place = self._loaded.deadline, verdict.place
-        title = _title(call, arguments) + self._why_asked(verdict)
+        deadline, place = self._loaded.deadline, asked.verdict.place
+        title = _title(call, asked.arguments) + self._why_asked(asked.verdict)
         question = Select(dialog_id(), title, [ALLOW_ONCE, for_session, DENY], timeout=max(1, round(deadline * 1000)))
-        answer = await self._dialogs.ask(question, late=_LATE, ended=_ENDED)
+        details = await self._details(call, asked)
+        answer = await self._dialogs.ask(question, late=_LATE, ended=_ENDED, details=details)
         if answer == ALLOW_ONCE:
             return None
         if answer == for_session:
@@ -246,10 +264,40 @@ class Permits:
             return error_outcome(str(Aborted()))
         if answer is _ENDED:
             return self._denied(call.tool, "nobody", NO_CLIENT, place)
-        if answer in (None, DENY):
+        if isinstance(answer, Refusal) and answer.reason:
+            return self._denied(call.tool, "user", f"the user does not allow it and says: {answer.reason}", place, "")
+        if answer in (None, DENY) or isinstance(answer, Refusal):
             return self._denied(call.tool, "user", "the user does not allow it.", place)
         why = f"the answer {shortened(str(answer), 100)!r} is not one of the options."
         return self._denied(call.tool, "user", why, place)
+
+    async def _details(self, call: Call, asked: Asked) -> PermissionDetails | None:
+        terminal = self._terminal
+        if terminal is None:
+            return None
+        diff = await self._in_thread(lambda: terminal.preview(call.tool, asked.arguments))
+        return PermissionDetails(
+            call_id=asked.call_id,
+            tool=call.tool,
+            arguments=asked.arguments,
+            commands=tuple(call.commands),
+            paths=tuple(call.paths),
+            cwd=self._cwd,
+            sandbox=terminal.sandbox,
+            asked_by=self._asked_by(asked.verdict),
+            diff=diff,
+            order=asked.order,
+            can_stop_clock=not self._loaded.fixed_deadline,
+        )
+
+    def _asked_by(self, verdict: Verdict) -> str:
+        loaded = self._loaded
+        if verdict.uncertain:
+            reason = f"{shortened(verdict.reason, MAX_REASON_BYTES)}: " if verdict.reason else ""
+            return f"{reason}the rule {loaded.location(verdict.place)} may apply"
+        if verdict.place != "otherwise":
+            return f"the rule {loaded.location(verdict.place)}"
+        return loaded.source if loaded.path is None else f"no rule of {loaded.source} allows it"
 
     def _why_asked(self, verdict: Verdict) -> str:
         """Return the end of the question about a call that a rule may apply to; empty for other calls."""
@@ -267,77 +315,11 @@ class Permits:
             return f"no rule of {self._loaded.source} allows it."
         return f"the rule {self._loaded.location(place)} denies it."
 
-    def _denied(self, tool: str, by: Literal["rule", "user", "deadline", "nobody"], why: str, place: str) -> Outcome:
+    def _denied(self, tool: str, by: DeniedBy, why: str, place: str, advice: str = ADVICE) -> Outcome:
         rule: str | UnsetType = place if place and place != "otherwise" else UNSET
         denial = Denial(by, f"The call of {tool} was denied: {why}", rule)
         self.denials.append(denial.reason)
-        return Outcome([Text(f"{denial.reason} {ADVICE}")], {"denied": to_builtins(denial)})
-
-
-def _possible_paths(path: str, cwd: str) -> list[str]:
-    """Return the absolute paths that a tool may derive from a path. Raises ToolError."""
-    found = []
-    for one in dict.fromkeys((path, *_paths_of_url(path))):
-        found += [resolve(one, cwd), resolve_existing(one, cwd), resolve_existing(one, cwd, os.path.exists)]
-        # How other tools read a path is unknown; the system follows a link before it applies a ".." after it.
-        literal = os.path.join(cwd, os.path.expanduser(one))
-        if not one.startswith("@") or os.path.lexists(literal):
-            found.append(literal)
-    return list(dict.fromkeys(found))
-
-
-def _paths_of_url(path: str) -> list[str]:
-    """Return the paths that a tool which understands URLs may derive from file://…, percent-decoded and not."""
-    scheme, _, rest = path.partition(":")
-    if scheme.lower() != "file" or not rest.startswith("/"):
-        return []
-    file = rest[rest.find("/", 2) :] if rest.startswith("//") else rest
-    return [rest.removeprefix("//"), file, unquote(file)]
-
-
-def _can_be_followed(name: str) -> bool:
-    """False if a link on the path cannot be read, such as /proc/1/root by anyone but root. Blocks."""
-    return _follow(name)[1]  # os.path.realpath does not tell: since Python 3.13 it ignores such a link
-
-
-def _ways(name: str) -> list[str]:
-    """Return each path on the way from the given one to its target, one per link that is followed. Blocks."""
-    return _follow(name)[0]
-
-
-def _follow(name: str) -> tuple[list[str], bool]:
-    """Return the paths on the way, and whether every link could be read."""
-    found, readable = [os.path.normpath(name)], True
-    here, rest, links = "/", name.split("/")[::-1], 0
-    while rest:
-        part = rest.pop()
-        there = os.path.normpath(os.path.join(here, part))
-        if part not in ("", ".", "..") and links < MAX_LINKS and os.path.islink(there):
-            links += 1
-            found.append(os.path.normpath("/".join((there, *rest[::-1]))))
-            try:
-                to = os.readlink(there)
-            except OSError:
-                here, readable = there, False
-                continue
-            rest += to.split("/")[::-1]
-            here = "/" if to.startswith("/") else here
-        else:
-            here = there
-    return list(dict.fromkeys(found)), readable
-
-
-def _with_link_targets(glob: str, cwd: str) -> list[str]:
-    """Return a glob, and the same with the links of its fixed folders resolved: rules are matched with real paths."""
-    start = _home() + glob[1:] if glob == "~" or glob.startswith("~/") else os.path.join(cwd, glob)
-    parts = start.split("/")
-    plain_until = next((at for at, part in enumerate(parts) if set(part) & set("*?[{\\")), len(parts))
-    if ".." in parts:
-        return [glob]
-    fixed = os.path.normpath("/".join(parts[:plain_until]) or "/")
-    if not _can_be_followed(fixed) or (real := os.path.realpath(fixed)) == fixed:
-        return [glob]
-    return [glob, "/".join((escaped(real.rstrip("/")), *parts[plain_until:]))]
+        return Outcome([Text(f"{denial.reason} {advice}".strip())], {"denied": to_builtins(denial)})
 
 
 def _grant_key(call: Call, mentions: Named) -> tuple[str, ...]:

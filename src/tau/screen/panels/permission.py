@@ -1,0 +1,55 @@
+"""The panel of a permission question: what a tool call would do, and the rows that answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tau.records.dialogs import Select
+from tau.records.permissions import PermissionDetails
+from tau.screen.lines import Line
+from tau.screen.panels import Answer
+from tau.screen.panels.choices import ChoicePanel, Question, Row
+from tau.screen.panels.layout import wrapped
+
+DENY_AND_SAY_WHY = "Deny, and say why"
+NOTE = "!"  # begins a row of the diff that is not part of it (tools/preview.py)
+DIFF_STYLES = {"+": "toolDiffAdded", "-": "toolDiffRemoved", NOTE: "warning"}
+
+
+def permission_panel(question: Select, details: PermissionDetails) -> ChoicePanel:
+    """`question` has the options of docs/permissions.md; the last one denies."""
+    *allowing, deny = question.options
+    rows = [*(Row(option, Answer(option)) for option in allowing), Row(deny, Answer(deny))]
+    rows.append(Row(DENY_AND_SAY_WHY, Answer(deny), asks_why=True))
+    return ChoicePanel(
+        Question(
+            title=f"Allow {details.tool}?",
+            body=lambda width: permission_body(details, width),
+            rows=rows,
+            start=len(allowing),
+            cancelled=Answer(deny),
+            cancels="Esc denies",
+            can_stop_clock=details.can_stop_clock,
+        )
+    )
+
+
+def permission_body(details: PermissionDetails, width: int) -> Sequence[Line]:
+    lines: list[Line] = []
+    for command in details.commands:
+        lines += wrapped(command, width, "bold")
+    for path in details.paths:
+        lines += wrapped(path, width, "bold")
+    if not details.commands and not details.paths:
+        lines += wrapped("\n".join(f"{name}: {value}" for name, value in details.arguments.items()), width)
+    facts = [f"in {details.cwd}", f"sandbox: {details.sandbox or 'off'}", f"asked by {details.asked_by}"]
+    for fact in facts:
+        lines += wrapped(fact.replace("\n", " "), width, "muted")
+    return [*lines, *diff_lines(details.diff, width)]
+
+
+def diff_lines(diff: str, width: int) -> list[Line]:
+    """The rows of a diff in the format of the edit tool."""
+    if not diff:
+        return []
+    return [row for one in diff.split("\n") for row in wrapped(one, width, DIFF_STYLES.get(one[:1], "toolDiffContext"))]

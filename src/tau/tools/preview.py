@@ -1,0 +1,57 @@
+"""What a call of edit or write would change, computed before it runs, for the person who decides about the call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tau.core.text.diff import changes, render_diff, split_lines
+from tau.core.text.editing import apply_edits, replace_lone_surrogates
+from tau.core.text.truncate import format_size
+from tau.errors import ToolError
+from tau.tools import Files
+from tau.tools.edit import edits_of, file_content
+from tau.tools.paths import resolve, resolve_existing
+from tau.tools.read import existence_test
+
+MAX_PREVIEW_BYTES = 1024 * 1024
+NOTE = "! "  # begins a row that is not part of the diff
+
+
+def preview_change(tool: str, arguments: Mapping[str, Any], cwd: str, files: Files) -> str:
+    """Return the diff, in the format of the edit tool; "" for other tools. Never raises, and blocks.
+
+    A call that would fail, or a file that is too large, is described in a row that begins with NOTE.
+    """
+    preview = _PREVIEWS.get(tool)
+    if preview is None:
+        return ""
+    try:
+        return preview(arguments, cwd, files)
+    except ToolError as error:
+        return f"{NOTE}{error}"
+    except (KeyError, TypeError, ValueError, AttributeError):  # an extension's tool of the same name
+        return ""
+
+
+def _edit(arguments: Mapping[str, Any], cwd: str, files: Files) -> str:
+    name = arguments["path"]
+    path = resolve_existing(name, cwd, existence_test(files))
+    before = file_content(files, path, name, lambda: False, MAX_PREVIEW_BYTES)
+    return apply_edits(before, edits_of(dict(arguments)), name).diff
+
+
+def _write(arguments: Mapping[str, Any], cwd: str, files: Files) -> str:
+    name = arguments["path"]
+    path = resolve(name, cwd)
+    after = replace_lone_surrogates(arguments["content"]).encode()
+    if len(after) > MAX_PREVIEW_BYTES:
+        return f"{NOTE}The new content has {format_size(len(after))}, too much to show."
+    exists = files.kind(path) is not None
+    before = file_content(files, path, name, lambda: False, MAX_PREVIEW_BYTES) if exists else b""
+    old, new = split_lines(before), split_lines(after)
+    found = changes(old, new)
+    return render_diff(old, new, found) if found else f"{NOTE}The file does not change."
+
+
+_PREVIEWS: dict[str, Callable[[Mapping[str, Any], str, Files], str]] = {"edit": _edit, "write": _write}

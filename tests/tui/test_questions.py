@@ -1,0 +1,301 @@
+"""Questions of a real session, answered with the keys of a terminal. The clock of the keys is the test's own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.in_process_session import inside, play
+from support.rpc_process import Json
+from tau.core.agent.draft import Update
+from tau.records.base import parse
+from tau.records.dialogs import Confirm, Editor, Input, Select, UiRequest, ui_json
+from tau.records.events import Event, ToolEnd
+from tau.runtime.app.factory import load
+from tau.runtime.app.options import SessionOptions, SessionTarget
+from tau.runtime.session.extension_actions import act
+from tau.screen.input_events import Key
+from tau.screen.lines import plain_text
+from tau.tui.questions import Questions
+
+WITHIN_S = 20.0
+
+
+def call(tool: str, id: str = "c1", **arguments: Any) -> Json:
+    return {"id": id, "tool": tool, "arguments": arguments}
+
+
+class TerminalSession:
+    """A session in the mode "tui", and the questions at its terminal."""
+
+    def __init__(self, folder: Path, *answers: Json, permissions: Any = "ask") -> None:
+        for name in ("agent", "work"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+        (folder / "script.json").write_text(json.dumps({"answers": [*answers, {"text": "done"}]}))
+        (folder / "agent" / "settings.json").write_text(json.dumps({"toolExecution": "parallel"}))
+        options = SessionOptions(
+            model="scripted",
+            script=str(folder / "script.json"),
+            session=SessionTarget(folder=str(folder / "sessions")),
+            permissions=permissions,
+        )
+        self.sent: list[UiRequest] = []
+        self.results: list[ToolEnd] = []
+        self.now = 1000.0
+        self.editor = ""
+        self._changed = asyncio.Event()
+        with inside(folder / "work"):
+            self.handle = load(folder / "agent", options, {}).open(self._receive, "tui")
+        self.questions = Questions(self.handle.dialogs, lambda: self.now, lambda: not self.editor, self._changed.set)
+
+    def _receive(self, event: Event | Update | UiRequest) -> None:
+        if isinstance(event, UiRequest):
+            self.sent.append(event)
+        if isinstance(event, Select | Confirm | Input | Editor):
+            self.questions.add(event)
+        if isinstance(event, ToolEnd):
+            self.results.append(event)
+        self._changed.set()
+
+    async def until(self, done: Any) -> None:
+        async with asyncio.timeout(WITHIN_S):
+            while not done():
+                self._changed.clear()
+                await self._changed.wait()
+
+    async def run(self, text: str = "go") -> asyncio.Task[None]:
+        await self.handle.submit(text, [], None)
+        return asyncio.create_task(self.handle.settled())
+
+    def press(self, *names: str, wait: float = 1.0) -> None:
+        """Press keys, each after a pause that is long enough for a question to have the focus."""
+        for name in names:
+            self.now += wait
+            self.questions.view(80, 24)
+            text = name if len(name) == 1 else " " if name == "space" else ""
+            assert self.questions.key(Key(name, text)), name
+
+    def screen(self, rows: int = 24) -> list[str]:
+        view = self.questions.view(80, rows)
+        return [] if view is None else [plain_text(row).rstrip() for row in view.lines]
+
+    def result(self, number: int = -1) -> tuple[bool, str, Any]:
+        end = self.results[number]
+        return end.is_error, getattr(end.result.content[0], "text", ""), end.result.details
+
+
+def test_a_permission_question_shows_the_change_before_it_is_made(tmp_path: Path) -> None:
+    async def story() -> None:
+        (tmp_path / "work").mkdir()
+        file = tmp_path / "work" / "a.txt"
+        file.write_text("one\ntwo\nthree\n")
+        terminal = TerminalSession(tmp_path, {"blocks": [call("edit", path="a.txt", oldText="two", newText="zwei")]})
+        running = await terminal.run()
+        await terminal.until(lambda: len(terminal.questions))
+        shown = terminal.screen()
+        assert shown[1] == f"  {file}"
+        assert f"  in {tmp_path / 'work'}" in shown
+        assert "  sandbox: off" in shown
+        assert "  asked by --permissions ask" in shown
+        assert [row for row in shown if row[2:3] in ("+", "-")] == ["  -2 two", "  +2 zwei"]
+        assert file.read_text() == "one\ntwo\nthree\n"
+        terminal.press("1")
+        await running
+        assert file.read_text() == "one\nzwei\nthree\n"
+        await terminal.handle.close()
+
+    play(story())
+
+
+def test_the_wire_does_not_change_by_the_details(tmp_path: Path) -> None:
+    async def story() -> None:
+        terminal = TerminalSession(tmp_path, {"blocks": [call("bash", command="true")]})
+        running = await terminal.run()
+        await terminal.until(lambda: len(terminal.questions))
+        request = terminal.sent[0]
+        assert parse(ui_json(request)) == {
+            "type": "extension_ui_request",
+            "id": request.id,
+            "method": "select",
+            "title": "Allow bash?\n\ntrue",
+            "options": ["Allow once", "Allow for this session: bash with exactly this command", "Deny"],
+            "timeout": 60000,
+        }
+        terminal.press("enter")
+        await running
+        assert terminal.result()[0]
+        await terminal.handle.close()
+
+    play(story())
+
+
+def test_deny_and_say_why_gives_the_reason_to_the_model(tmp_path: Path) -> None:
+    async def story() -> None:
+        terminal = TerminalSession(tmp_path, {"blocks": [call("bash", command="make deploy")]})
+        running = await terminal.run()
+        await terminal.until(lambda: len(terminal.questions))
+        terminal.press("4", *"use make", "enter")
+        await running
+        failed, text, details = terminal.result()
+        assert failed
+        assert text == "The call of bash was denied: the user does not allow it and says: use make"
+        assert details["denied"]["by"] == "user"
+        await terminal.handle.close()
+
+    play(story())
+
+
+def test_questions_of_several_calls_come_one_after_the_other_in_the_order_of_the_calls(tmp_path: Path) -> None:
+    async def story() -> None:
+        calls = [call("bash", f"c{number}", command=f"echo {number} >> out") for number in (1, 2, 3)]
+        terminal = TerminalSession(tmp_path, {"blocks": calls})
+        running = await terminal.run()
+        await terminal.until(lambda: len(terminal.questions) == 3)
+        seen = []
+        for left in (3, 2, 1):
+            await terminal.until(lambda left=left: len(terminal.questions) == left)
+            shown = terminal.screen()
+            assert (f"1 of {left}" in shown[0]) is (left > 1)
+            seen.append(shown[1].strip())
+            terminal.press("1" if left != 2 else "3")
+        await running
+        assert seen == ["echo 1 >> out", "echo 2 >> out", "echo 3 >> out"]
+        assert sorted((tmp_path / "work" / "out").read_text().split()) == ["1", "3"]
+        await terminal.handle.close()
+
+    play(story())
+
+
+def test_escape_denies_this_call_and_a_second_one_is_left_to_the_application(tmp_path: Path) -> None:
+    async def story() -> None:
+        calls = [call("bash", f"c{number}", command=f"true {number}") for number in (1, 2)]
+        terminal = TerminalSession(tmp_path, {"blocks": calls})
+        running = await terminal.run()
+        await terminal.until(lambda: len(terminal.questions) == 2)
+        terminal.press("escape")
+        assert len(terminal.questions) == 1
+        terminal.now += 0.2
+        assert terminal.questions.key(Key("escape")) is False
+        assert terminal.questions.escape() is False
+        assert len(terminal.questions) == 1
+        await terminal.handle.abort()
+        await running
+        assert len(terminal.questions) == 0
+        await terminal.handle.close()
+
+    play(story())
+
+
+def test_the_deadline_counts_down_and_space_stops_it(tmp_path: Path) -> None:
+    async def story() -> None:
+        rules = {"otherwise": "ask", "deadline": 0.2}
+        terminal = TerminalSession(tmp_path, {"blocks": [call("bash", command="true")]}, permissions=rules)
+        loop = asyncio.get_running_loop()
+        running = await terminal.run()
+        await terminal.until(lambda: len(terminal.questions))
+        id = terminal.sent[0].id
+        deadline = terminal.handle.dialogs.deadline(id)
+        assert deadline is not None
+        assert deadline > loop.time() - 0.2
+        terminal.press("space")
+        assert terminal.handle.dialogs.deadline(id) is None
+        assert "clock stopped" in terminal.screen()[0]
+        await asyncio.wait([running], timeout=0.4)
+        assert not running.done()
+        terminal.press("1")
+        await running
+        assert terminal.result()[0] is False
+        await terminal.handle.close()
+
+    play(story())
+
+
+def test_the_rules_can_forbid_to_stop_the_clock(tmp_path: Path) -> None:
+    async def story() -> None:
+        rules = {"otherwise": "ask", "deadline": 0.3, "fixedDeadline": True}
+        terminal = TerminalSession(tmp_path, {"blocks": [call("bash", command="true")]}, permissions=rules)
+        running = await terminal.run()
+        await terminal.until(lambda: len(terminal.questions))
+        terminal.now += 2
+        terminal.questions.key(Key("space", " "))
+        assert terminal.handle.dialogs.stop_clock(terminal.sent[0].id) is False
+        await running
+        assert terminal.result()[2]["denied"]["by"] == "deadline"
+        assert len(terminal.questions) == 0
+        await terminal.handle.close()
+
+    play(story())
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "keys", "value"),
+    [
+        ("select", {"title": "Which?", "options": ["a", "b"]}, ["2"], "b"),
+        ("select", {"title": "Which?", "options": ["a", "b"]}, ["escape"], None),
+        ("confirm", {"title": "Sure?", "message": "Really?"}, ["1"], True),
+        ("confirm", {"title": "Sure?", "message": "Really?"}, ["enter"], False),
+        ("input", {"title": "Name?"}, ["A", "n", "n", "enter"], "Ann"),
+        ("editor", {"title": "Text", "prefill": "x"}, ["y", "enter"], "xy"),
+    ],
+)
+def test_dialogs_of_extensions_are_answered_at_the_terminal(
+    tmp_path: Path, method: str, params: Json, keys: list[str], value: Any
+) -> None:
+    async def story() -> None:
+        terminal = TerminalSession(tmp_path)
+        asking = asyncio.create_task(act(terminal.handle._session, method, params))
+        await terminal.until(lambda: len(terminal.questions))
+        terminal.press(*keys)
+        assert await asking == value
+        assert terminal.screen() == []
+        await terminal.handle.close()
+
+    play(story())
+
+
+def test_a_question_while_text_is_typed_is_shown_and_the_editor_keeps_the_keys(tmp_path: Path) -> None:
+    async def story() -> None:
+        terminal = TerminalSession(tmp_path, {"blocks": [call("bash", command="true")]})
+        running = await terminal.run()
+        terminal.editor = "fix the"
+        await terminal.until(lambda: len(terminal.questions))
+        assert terminal.screen()[-1] == "  Tab answers"
+        for name in (" ", "1", "y", "enter"):
+            terminal.now += 0.03
+            assert terminal.questions.key(Key(name, name)) is False
+        assert terminal.questions.paste("1\n") is False
+        assert len(terminal.questions) == 1
+        terminal.press("tab", "1")
+        await running
+        assert terminal.result()[0] is False
+        await terminal.handle.close()
+
+    play(story())
+
+
+def test_a_dialog_that_its_run_withdraws_disappears(tmp_path: Path) -> None:
+    async def story() -> None:
+        terminal = TerminalSession(tmp_path, {"blocks": [call("bash", command="true")]})
+        running = await terminal.run()
+        await terminal.until(lambda: len(terminal.questions))
+        await terminal.handle.abort()
+        await running
+        assert terminal.screen() == []
+        assert not terminal.questions.focused
+        await terminal.handle.close()
+
+    play(story())
+
+
+def test_extensions_see_the_mode_and_a_user_interface(tmp_path: Path) -> None:
+    async def story() -> None:
+        terminal = TerminalSession(tmp_path)
+        facts = terminal.handle.actions().facts()
+        assert (facts["mode"], facts["hasUI"]) == ("tui", True)
+        await terminal.handle.close()
+
+    play(story())
