@@ -1,0 +1,134 @@
+"""Cards of prompts, summaries, messages of extensions, changes of the session, and notices."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable
+from typing import Literal
+
+from tau.records.messages import Image, Text
+from tau.screen.cards.text import clip, filled, head, indented, text_lines
+from tau.screen.cells import wrap_line
+from tau.screen.lines import Line, Span
+from tau.screen.look import Look
+from tau.screen.markdown import prefixed
+from tau.screen.safe_text import clean_text, one_line
+from tau.screen.stream import markdown_rows
+
+NoticeKind = Literal["info", "warning", "error"]
+PROMPT_LINES = 40  # of a prompt, unless it is expanded
+
+_SKILL = re.compile(r'<skill name="([^"\n]{1,200})"[^>\n]{0,1000}>\n(.*?)\n</skill>(?:\n\n)?', re.DOTALL)
+_FILE = re.compile(r'<file name="([^"\n]{1,4096})">\n?(.*?)\n?</file>\n?', re.DOTALL)
+_USER = "userMessageText"
+_USER_BACKGROUND = "bg:userMessageBg"
+
+
+class StaticCard:
+    """A card that does not change by itself."""
+
+    def state(self, now: float) -> Hashable:
+        return None
+
+
+class UserCard(StaticCard):
+    def __init__(self, content: str | list[Text | Image]) -> None:
+        self._text, self._images = text_of(content), images_of(content)
+
+    def rows(self, look: Look, now: float) -> list[Line]:
+        rows: list[Line] = []
+        text = self._text
+        while wrapper := _SKILL.match(text) or _FILE.match(text):
+            kind = "skill" if wrapper.re is _SKILL else "file"
+            rows.append((Span(f"[{kind} {one_line(wrapper[1])}]", f"{_USER} dim"),))
+            text = text[wrapper.end() :]
+        inside = look.narrower(2)
+        if text.strip():
+            rows += head(text_lines(text.strip("\n"), inside, _USER), PROMPT_LINES, inside)
+        rows += [(Span(image_text(image), f"{_USER} dim"),) for image in self._images]
+        rows = [clip(row, inside) for row in rows]
+        rows = prefixed(rows, (Span("> ", _USER),), (Span("  ", _USER),))
+        return rows if look.plain else [filled(row, look.width, _USER_BACKGROUND) for row in rows]
+
+
+class SummaryCard(StaticCard):
+    """A title, and the text below it when it is expanded."""
+
+    def __init__(self, title: str, text: str) -> None:
+        self._title, self._text = title, text
+
+    def rows(self, look: Look, now: float) -> list[Line]:
+        hint = "" if look.expanded or look.plain or not self._text else ", Ctrl+O"
+        title = clip((Span(f"[{one_line(self._title)}{hint}]", "customMessageLabel bold"),), look)
+        if not look.expanded or not self._text:
+            return [title]
+        return [title, *indented(markdown_rows(self._text, look.narrower(2), "customMessageText"), look)]
+
+
+class CustomCard(StaticCard):
+    """A message of an extension. `lines` are what its renderer returned, or None."""
+
+    def __init__(self, kind: str, content: str | list[Text | Image], lines: list[str] | None = None) -> None:
+        self._kind, self._content, self._lines = kind, content, lines
+
+    def rows(self, look: Look, now: float) -> list[Line]:
+        title = clip((Span(f"[{one_line(self._kind)}]", "customMessageLabel bold"),), look)
+        if self._lines is not None:
+            return [title, *text_lines("\n".join(self._lines), look, "customMessageText")]
+        rows = markdown_rows(text_of(self._content), look, "customMessageText")
+        rows += [clip((Span(image_text(image), "dim"),), look) for image in images_of(self._content)]
+        return [title, *rows]
+
+
+class LineCard(StaticCard):
+    """One dim line: the model or the thinking level changed, a session begins."""
+
+    def __init__(self, text: str, *, rule: bool = False) -> None:
+        self._text, self._rule = one_line(text), rule
+
+    def rows(self, look: Look, now: float) -> list[Line]:
+        if self._rule and not look.plain:
+            row = clip((Span(f"── {self._text} ", "borderMuted"),), look)
+            spare = look.width - sum(len(span.text) for span in row)
+            return [(*row, Span("─" * max(min(spare, 80 - len(self._text)), 2), "borderMuted"))]
+        return wrap_line((Span(self._text, "dim"),), look.width)
+
+
+_NOTICES: dict[NoticeKind, tuple[str, str]] = {
+    "info": ("", "muted"),
+    "warning": ("Warning: ", "warning"),
+    "error": ("Error: ", "error"),
+}
+
+
+class NoticeCard(StaticCard):
+    """A message of tau or of an extension. The kind is said in words, not by the colour alone."""
+
+    def __init__(self, text: str, kind: NoticeKind = "info") -> None:
+        self._text, self._kind = text, kind
+
+    def rows(self, look: Look, now: float) -> list[Line]:
+        word, style = _NOTICES[self._kind]
+        text = clean_text(self._text)
+        if word and text.lower().startswith(word.lower()):
+            word = ""
+        first, *others = (word + text).split("\n")
+        rows = wrap_line((Span(first, style),), look.width)
+        inside = look.narrower(2)
+        return rows + [row for line in others for row in indented(text_lines(line, inside, style), look)]
+
+
+def text_of(content: str | list[Text | Image]) -> str:
+    if isinstance(content, str):
+        return content
+    return "\n".join(block.text for block in content if isinstance(block, Text))
+
+
+def images_of(content: str | list[Text | Image]) -> list[Image]:
+    return [] if isinstance(content, str) else [block for block in content if isinstance(block, Image)]
+
+
+def image_text(image: Image) -> str:
+    size = len(image.data) * 3 // 4
+    amount = f"{size} bytes" if size < 1024 else f"{size / 1024:.0f} kB"
+    return f"[image {one_line(image.mime_type, 100)} {amount}]"

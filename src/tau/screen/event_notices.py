@@ -1,0 +1,63 @@
+"""Notices about events: retries, budgets, problems of the session file, errors of extensions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tau.records import events as ev
+from tau.records.base import UNSET, encode
+from tau.screen.cards.messages import NoticeCard
+from tau.screen.safe_text import one_line
+
+_LIMITS = {"turns": "turns", "tokens": "tokens", "cost": "cost", "time": "time"}
+MAX_PROBLEMS = 5
+
+
+def event_notice(event: Any, readable: Callable[[str], str] = str) -> NoticeCard | None:
+    match event:
+        case ev.AutoRetryEnd(success=False):
+            why = readable(event.final_error) if isinstance(event.final_error, str) else ""
+            times = f"{event.attempt} retr{'y' if event.attempt == 1 else 'ies'}"
+            return NoticeCard(f"No answer after {times}{': ' + why if why else '.'}", "error")
+        case ev.CompactionEnd():
+            return _compaction(event)
+        case ev.BudgetExceeded():
+            return NoticeCard(f"Stopped: the limit of {budget_text(event)} is reached.", "warning")
+        case ev.SessionDamaged():
+            shown = [f"{one_line(problem)}" for problem in event.problems[:MAX_PROBLEMS]]
+            more = len(event.problems) - len(shown)
+            lines = [f"Parts of the session file {one_line(event.session_file)} cannot be read; the rest was loaded."]
+            return NoticeCard("\n".join([*lines, *shown, *([f"… {more} more"] if more else [])]), "warning")
+        case ev.SessionWriteFailed():
+            count = f"{event.waiting} entr{'y' if event.waiting == 1 else 'ies'}"
+            return NoticeCard(
+                f"{count} could not be written to {one_line(event.session_file)}: {one_line(event.error)}."
+                " They are kept in memory and written when that is possible again.",
+                "error",
+            )
+        case ev.SessionWriteRecovered():
+            return NoticeCard(f"All entries are written to {one_line(event.session_file)} again.")
+        case ev.ExtensionError():
+            where = f"{one_line(event.extension_path)}, {one_line(event.event)}"
+            return NoticeCard(f"Extension {where}: {event.error}", "error")
+        case ev.StructuredOutput():
+            if isinstance(event.error, str):
+                return NoticeCard(f"No structured output: {event.error}", "error")
+            return NoticeCard(encode(event.value).decode("utf-8", "replace")) if event.value is not UNSET else None
+    return None
+
+
+def _compaction(event: ev.CompactionEnd) -> NoticeCard | None:
+    if event.aborted:
+        return NoticeCard("Compaction stopped.", "warning")
+    if isinstance(event.error_message, str):
+        return NoticeCard(f"Compaction failed: {event.error_message}", "error")
+    return None
+
+
+def budget_text(event: ev.BudgetExceeded) -> str:
+    if event.limit == "cost":
+        return f"${event.allowed:.2f} for this prompt (${event.used:.2f} used)"
+    unit = {"turns": "turns", "tokens": "tokens", "time": "seconds"}[event.limit]
+    return f"{event.allowed:,g} {unit} for this prompt ({event.used:,g} used)"

@@ -1,0 +1,26 @@
+"""How the transcript is shown: everything that changes the rows of a block, besides the block itself."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Look(NamedTuple):
+    """`width` 0 means plain text: lines are not wrapped and have no decoration.
+
+    With `hyperlinks`, the address of a link is only in `Span.link`; without, it also follows the text.
+    """
+
+    width: int
+    expanded: bool = False
+    hide_thinking: bool = False
+    hyperlinks: bool = False
+    thinking_label: str = "Thinking…"
+
+    @property
+    def plain(self) -> bool:
+        return self.width == 0
+
+    def narrower(self, columns: int) -> Look:
+        """For text that stands `columns` further to the right."""
+        return self if self.width == 0 else self._replace(width=max(self.width - columns, 1))

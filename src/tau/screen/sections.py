@@ -1,0 +1,172 @@
+"""Sections of the transcript: cards and streams of text, as blocks that keep their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Protocol
+
+from tau.screen.blocks import Piece
+from tau.screen.cards import Card
+from tau.screen.cells import wrap_line
+from tau.screen.lines import Line, Span, plain_text
+from tau.screen.look import Look
+from tau.screen.stream import MarkdownStream, piece_rows
+
+THINKING = "thinkingText italic"
+
+
+class Block:
+    """The rows of a card, made again only when they may have changed. `lead`: an empty row stands before it."""
+
+    __slots__ = ("_key", "_rows", "card", "forgotten", "lead")
+
+    def __init__(self, card: Card, *, lead: bool = False) -> None:
+        self.card = card
+        self.lead = lead
+        self.forgotten = False  # it has scrolled off the screen
+        self._key: tuple[Look, Hashable] | None = None
+        self._rows: list[Line] = []
+
+    def rows(self, look: Look, now: float, printed: int = 0) -> list[Line]:
+        """`printed` rows are above the screen: they stay as they are, and there are at least so many."""
+        key = look, self.card.state(now)
+        if key == self._key:
+            return self._rows
+        rows = self.card.rows(look, now)
+        if self.lead and rows:
+            rows.insert(0, ())
+        if printed and self._key is not None:
+            same_width = self._key[0].width == look.width
+            skip = printed if same_width else _rows_with(self._rows[:printed], rows)
+            rows = self._rows[:printed] + rows[skip:]
+        self._key, self._rows = key, rows
+        return rows
+
+
+def _rows_with(printed: Sequence[Line], rows: Sequence[Line]) -> int:
+    """The number of rows that hold no more than the text of `printed`, which was made for another width."""
+    characters = sum(_length(row) for row in printed)
+    for number, row in enumerate(rows):
+        characters -= _length(row)
+        if characters < 0:
+            return number
+    return len(rows)
+
+
+def _length(row: Line) -> int:
+    return len(plain_text(row).replace(" ", ""))
+
+
+class Section(Protocol):
+    @property
+    def open(self) -> bool:
+        """More blocks may come, or blocks may change."""
+        ...
+
+    def blocks(self, look: Look, now: float) -> Sequence[Block]: ...
+
+    def forget(self, count: int) -> None:
+        """The first `count` blocks have scrolled off the screen."""
+        ...
+
+
+class CardSection:
+    """One card. `key` names what the card is about, if a later card may replace it."""
+
+    def __init__(self, card: Card, *, lead: bool = True, key: str = "") -> None:
+        self.block = Block(card, lead=lead)
+        self.key = key
+        self._blocks = [self.block]
+
+    @property
+    def open(self) -> bool:
+        return False
+
+    def blocks(self, look: Look, now: float) -> Sequence[Block]:
+        return self._blocks
+
+    def forget(self, count: int) -> None:
+        for block in self._blocks[:count]:
+            block.forgotten = True
+        del self._blocks[:count]
+
+
+class PieceCard:
+    """A finished piece of Markdown."""
+
+    __slots__ = ("_piece", "_style")
+
+    def __init__(self, piece: Piece, style: str) -> None:
+        self._piece, self._style = piece, style
+
+    def state(self, now: float) -> Hashable:
+        return None
+
+    def rows(self, look: Look, now: float) -> list[Line]:
+        return piece_rows(self._piece, look, self._style)
+
+
+class _TailCard:
+    """The unfinished end of a stream."""
+
+    def __init__(self, stream: MarkdownStream, style: str) -> None:
+        self._stream, self._style = stream, style
+        self.begun = False
+
+    def state(self, now: float) -> Hashable:
+        return self._stream.version, self.begun
+
+    def rows(self, look: Look, now: float) -> list[Line]:
+        rows = self._stream.tail(look, self._style)
+        while rows and not rows[0] and not self.begun:
+            del rows[0]
+        return rows
+
+
+class _Label:
+    """What stands for hidden thinking."""
+
+    def state(self, now: float) -> Hashable:
+        return None
+
+    def rows(self, look: Look, now: float) -> list[Line]:
+        return wrap_line((Span(look.thinking_label, THINKING),), look.width)
+
+
+class TextSection:
+    """Text or thinking of a model, streamed or whole."""
+
+    def __init__(self, *, thinking: bool = False, lead: bool = True) -> None:
+        self.stream = MarkdownStream()
+        self.open = True
+        self._thinking = thinking
+        self._style = THINKING if thinking else ""
+        self._lead = lead
+        self._tail = _TailCard(self.stream, self._style)
+        self._settled: list[Block] = []
+        self._last = Block(self._tail, lead=lead)
+        self._label = [Block(_Label(), lead=lead)]
+
+    def finish(self) -> None:
+        if self.open:
+            self.stream.finish()
+            self.open = False
+
+    def blocks(self, look: Look, now: float) -> Sequence[Block]:
+        self._settle(self.stream.take())
+        if self._thinking and look.hide_thinking:
+            return self._label if self._settled or self.open else []
+        return [*self._settled, self._last] if self.open else self._settled
+
+    def _settle(self, pieces: Iterable[Piece]) -> None:
+        for piece in pieces:
+            begun = self._tail.begun
+            self._settled.append(
+                Block(
+                    PieceCard(piece if begun else piece._replace(gap=False), self._style), lead=not begun and self._lead
+                )
+            )
+            self._tail.begun, self._last.lead = True, False
+
+    def forget(self, count: int) -> None:
+        del self._settled[:count]

@@ -1,0 +1,143 @@
+"""What the agent is doing, for the rule above the editor, and the messages that wait."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from tau.core.agent.draft import Update
+from tau.records import deltas as d
+from tau.records import events as ev
+from tau.records import messages as m
+from tau.screen.cells import clip_line, line_width
+from tau.screen.footer import count_text
+from tau.screen.lines import Line, Span
+from tau.screen.safe_text import one_line
+
+FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+CHANGES_PER_S = 4  # at most; 1 over SSH
+SILENT_FROM_S = 20
+CHARACTERS_PER_TOKEN = 4  # until the provider says how many tokens there are
+
+
+class Retry(NamedTuple):
+    attempt: int
+    attempts: int
+    at: float  # when it begins
+    reason: str
+
+
+class Activity(NamedTuple):
+    """What is going on. `since` is None when nothing is."""
+
+    since: float | None = None
+    tokens: int = 0  # of this answer
+    silent_since: float | None = None  # the model was asked and says nothing
+    retry: Retry | None = None
+    compacting: bool = False
+    cost: float = 0
+    max_cost: float | None = None
+    message: str = ""  # of an extension, in place of "Working"
+
+
+def working_line(state: Activity, now: float, width: int, *, changes_per_s: int = CHANGES_PER_S) -> Line:
+    """One line, not wider than `width`; () when nothing goes on. Narrow screens drop parts from the right."""
+    if state.since is None and not state.compacting and state.retry is None:
+        return ()
+    first, others = _parts(state, now)
+    line: Line = (Span(first, "accent" if state.retry is None else "warning"),)
+    if width:
+        frame = FRAMES[int(now * changes_per_s) % len(FRAMES)]
+        line = (Span(f"{frame} ", "accent"), *line)
+    for text, style in others:
+        longer = (*line, Span(" · ", "muted"), Span(text, style))
+        if width and line_width(longer) > width:
+            break
+        line = longer
+    return clip_line(line, width) if width else line
+
+
+def _parts(state: Activity, now: float) -> tuple[str, list[tuple[str, str]]]:
+    others: list[tuple[str, str]] = []
+    if state.retry is not None:
+        seconds = max(int(state.retry.at - now + 0.999), 0)
+        first = (
+            f"Try {state.retry.attempt} of {state.retry.attempts} in {seconds}s: {one_line(state.retry.reason, 200)}"
+        )
+        return first, [("Esc stops", "muted"), ("Enter tries now", "muted")]
+    first = "Summarising…" if state.compacting else one_line(state.message, 200) or "Working"
+    if state.since is not None:
+        first += f" {_seconds(now - state.since)}"
+    others.append(("Esc stops", "muted"))
+    if state.silent_since is not None and now - state.silent_since >= SILENT_FROM_S and not state.compacting:
+        others.append((f"no word for {_seconds(now - state.silent_since)}", "warning"))
+    if state.max_cost is not None:
+        others.append((f"${state.cost:.2f} of ${state.max_cost:.2f}", "muted"))
+    if state.tokens:
+        others.append((f"{count_text(state.tokens)} tokens", "muted"))
+    return first, others
+
+
+def _seconds(seconds: float) -> str:
+    whole = max(int(seconds), 0)
+    if whole < 60:
+        return f"{whole}s"
+    return f"{whole // 60}m {whole % 60:02}s" if whole < 3600 else f"{whole // 3600}h {whole // 60 % 60:02}m"
+
+
+class Working:
+    """Follows the events of a session."""
+
+    def __init__(self, max_cost: float | None = None) -> None:
+        self.state = Activity(max_cost=max_cost)
+        self._characters = 0
+        self._tools = 0  # that are running
+
+    def apply(self, event: Any, now: float) -> None:
+        match event:
+            case Update(delta=delta) | ev.MessageUpdate(assistant_message_event=delta):
+                self._heard(delta, now)
+            case ev.AgentStart():
+                since = now if self.state.since is None else self.state.since
+                self._set(since=since, silent_since=now, retry=None)
+            case ev.MessageStart(message=m.Assistant()):
+                self._characters = 0
+                self._set(tokens=0, silent_since=now, retry=None)
+            case ev.MessageEnd(message=m.Assistant(usage=usage)):
+                self._set(tokens=usage.output, cost=self.state.cost + usage.cost.total, silent_since=None)
+            case ev.ToolStart():
+                self._set(silent_since=None)
+            case ev.TurnEnd():
+                self._set(silent_since=now)
+            case ev.AutoRetryStart():
+                at = now + event.delay_ms / 1000
+                self._set(retry=Retry(event.attempt, event.max_attempts, at, event.error_message))
+            case ev.AutoRetryEnd():
+                self._set(retry=None)
+            case ev.CompactionStart():
+                self._set(compacting=True, since=now if self.state.since is None else self.state.since)
+            case ev.CompactionEnd():
+                self._set(compacting=False)
+            case ev.AgentSettled():
+                self.state = Activity(max_cost=self.state.max_cost)
+
+    def set_message(self, message: str) -> None:
+        """What an extension says instead of "Working"; "" takes it back."""
+        self._set(message=message)
+
+    def _heard(self, delta: d.AnyDelta, now: float) -> None:
+        if isinstance(delta, d.TextDelta | d.ThinkingDelta | d.ToolCallDelta):
+            self._characters += len(delta.delta)
+            self.state = self.state._replace(tokens=self._characters // CHARACTERS_PER_TOKEN, silent_since=now)
+
+    def _set(self, **changes: Any) -> None:
+        self.state = self.state._replace(**changes)
+
+
+def queue_lines(steering: Sequence[str], follow_up: Sequence[str], width: int) -> list[Line]:
+    """The messages that wait, above the editor, and how to get them back."""
+    rows = [(f"Steering: {one_line(text)}", "muted") for text in steering]
+    rows += [(f"Follow-up: {one_line(text)}", "muted") for text in follow_up]
+    if rows:
+        rows.append(("Alt+Up takes them back", "dim"))
+    return [clip_line((Span(text, style),), width) if width else (Span(text, style),) for text, style in rows]
