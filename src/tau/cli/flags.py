@@ -25,6 +25,7 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
         Flag("print", "p", "", "print the answer and exit; default unless stdin and stdout are TTYs"),
         Flag("mode", "", "text|json|rpc", "text: the answer; json: one event per line; rpc: for programs"),
         Flag("result", "", "", "in JSON mode, end with a record that summarises the run"),
+        Flag("plain", "", "", "at a terminal, lines only: for screen readers and simple terminals"),
         Flag("dialect", "", "NAME", "use an older or newer version of the protocol"),
     ),
     "model": (

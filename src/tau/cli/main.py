@@ -25,8 +25,9 @@ FRONT_ENDS = {
     "json": "tau.rpc.json_mode",
     "rpc": "tau.rpc.stdio",
     "chat": "tau.cli.chat",
+    "tui": "tau.tui.app",
 }
-MODES = ("text", "json", "rpc")  # values of --mode; chat is the default at a terminal
+MODES = ("text", "json", "rpc")  # values of --mode; tui is the default at a terminal
 # Flags that do not run the agent.
 TASKS = {"list-models": "tau.cli.models", "export": "tau.cli.export"}
 # Only for the program tau: for pi, a word is a message to the model.
@@ -122,7 +123,10 @@ def mode_of(flags: dict[str, str], *, at_a_terminal: bool) -> str:
         if mode not in MODES:
             raise UsageError(f'Unknown mode "{mode}". Use --mode text, json or rpc.')
         return mode
-    return "chat" if at_a_terminal and "print" not in flags else "text"
+    if not at_a_terminal or "print" in flags:
+        return "text"
+    plain = "plain" in flags or os.environ.get("TERM", "dumb") == "dumb" or os.environ.get("TAU_SCREEN_READER") == "1"
+    return "chat" if plain else "tui"
 
 
 def start_mode(mode: str, arguments: ParsedArguments) -> NoReturn:
@@ -138,7 +142,7 @@ def start_mode(mode: str, arguments: ParsedArguments) -> NoReturn:
     _load_quickly()
     # Before anything else is read: the writing process may be about to write the session that is continued.
     piped = import_module("tau.cli.prompts").read_pipe() if mode in ("text", "json") else ""
-    strict = mode in ("text", "chat")  # clients of the other modes rely on a warning
+    strict = mode in ("text", "chat", "tui")  # clients of the other modes rely on a warning
     factory = import_module("tau.cli.session_options").create_factory(arguments, strict=strict)
     if arguments.unknown and not factory.extensions:  # else an extension may define it
         raise UsageError(import_module("tau.cli.suggestions").unknown_flags_error(arguments.unknown))
@@ -147,9 +151,11 @@ def start_mode(mode: str, arguments: ParsedArguments) -> NoReturn:
     gc.enable()
     if mode == "rpc":
         front_end.serve(factory.open, factory.dialect)
-    open_session = partial(factory.open, mode="json" if mode == "json" else "print")
     resize = factory.settings.images.auto_resize
     prompts = import_module("tau.cli.prompts").gather_prompts(arguments.words, piped=piped, resize=resize)
+    if mode == "tui":
+        front_end.serve(factory, prompts)
+    open_session = partial(factory.open, mode="json" if mode == "json" else "print")
     if mode == "text" and not prompts:
         raise UsageError(NO_PROMPT)
     if mode == "json":

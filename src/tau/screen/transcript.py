@@ -123,6 +123,11 @@ class Transcript:
             self.add_card(card)
         self.changed = True
 
+    @property
+    def started(self) -> bool:
+        """True if anything has been shown."""
+        return bool(self._sections or self._base)
+
     # What is shown
 
     def rows(self, first: int, width: int, now: float) -> tuple[int, list[Line]]:

@@ -121,6 +121,11 @@ class Working:
             case ev.AgentSettled():
                 self.state = Activity(max_cost=self.state.max_cost)
 
+    @property
+    def active(self) -> bool:
+        """True while the line is shown."""
+        return self.state.since is not None or self.state.compacting or self.state.retry is not None
+
     def set_message(self, message: str) -> None:
         """What an extension says instead of "Working"; "" takes it back."""
         self._set(message=message)

@@ -20,6 +20,7 @@ class Interface(Surface, Protocol):
     """What the keys need of the program, beyond what commands may do."""
 
     view: View
+    bash_running: int  # shell commands of the person
 
     def start(self, work: Coroutine[Any, Any, None]) -> None: ...
     def changed(self) -> None: ...
@@ -67,7 +68,7 @@ class Actions:
         interface, now = self._interface, self._interface.now()
         if self.stop_innermost():
             return
-        if not interface.view.editor.text:
+        if interface.view.editor.empty:
             if now - self._escape_at <= DOUBLE_PRESS_S:
                 action = interface.handle.settings.double_escape_action
                 if action != "none":
@@ -77,15 +78,14 @@ class Actions:
     def stop_innermost(self) -> bool:
         """Stop a shell command, the wait for a retry, a compaction or the answer. Returns False if nothing runs."""
         interface, handle = self._interface, self._interface.handle
-        working = interface.view.working
-        if working.bash:
+        activity = interface.view.working.state
+        if interface.bash_running:
             handle.abort_bash()
-        elif working.retrying:
+        elif activity.retry is not None:
             interface.start(handle.abort_retry())
-        elif working.compacting:
+        elif activity.compacting:
             interface.start(handle.abort_compaction())
-        elif working.active:
-            working.stopping()
+        elif activity.since is not None:
             interface.start(self._abort())
         else:
             return False
@@ -102,15 +102,14 @@ class Actions:
             interface.quit()
             return
         self._clear_at = now
-        if interface.view.editor.text:
+        if not interface.view.editor.empty:
             interface.view.editor.clear()
-            interface.view.completion.close()
         elif not self.stop_innermost():
             interface.say("Press Ctrl+C again to exit.")
         interface.changed()
 
     def exit(self) -> None:
-        if self._interface.view.editor.text:
+        if not self._interface.view.editor.empty:
             self._interface.view.editor.perform("tui.editor.deleteCharForward")
             self._interface.changed()
         else:
@@ -124,7 +123,8 @@ class Actions:
         texts = [*cleared.steering, *cleared.follow_up]
         if texts:
             editor = self._interface.view.editor
-            editor.prepend("\n".join(texts))
+            text = editor.text
+            editor.set_text("\n".join([*texts, *([text] if text else [])]))
             self._interface.changed()
 
     # Models and looks.

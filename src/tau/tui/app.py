@@ -1,27 +1,66 @@
 """The terminal interface: opens a session and a terminal, and connects them until the person leaves.
 
 Events of the session change the view; keys change the view or start operations of the session. Nothing here decides
-what the session does. The agent never waits for the terminal.
+what the session does, and the agent never waits for the terminal.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Coroutine, Sequence
-from typing import Any, NoReturn
+from collections.abc import Sequence
+from functools import partial
+from typing import NoReturn
 
 from tau.core.agent.draft import Update
-from tau.core.checks.exit_codes import ANSWERED
-from tau.errors import TauError
+from tau.core.checks.exit_codes import ANSWERED, exit_code_of_signal
 from tau.records.dialogs import UiRequest
 from tau.records.events import Event
 from tau.runtime.app.batch import Prompt
 from tau.runtime.app.factory import SessionFactory
-from tau.runtime.app.handle import SessionHandle
-from tau.runtime.app.process import SHUTDOWN_TIMEOUT_S, StopSignal, run_and_exit
+from tau.runtime.app.process import SHUTDOWN_TIMEOUT_S, StopRequest, run_and_exit
+from tau.tui.interface import Interface
+from tau.tui.stderr import CapturedStderr
+from tau.tui.terminal import Terminal
 
 
 def serve(factory: SessionFactory, prompts: Sequence[Prompt]) -> NoReturn:
     """Run the interface and exit the process."""
     run_and_exit(lambda: _serve(factory, prompts))
+
+
+async def _serve(factory: SessionFactory, prompts: Sequence[Prompt]) -> int:
+    stop = StopRequest()
+    waiting: list[Event | Update | UiRequest] = []  # events from before the interface exists
+    interface: Interface | None = None
+
+    def client(event: Event | Update | UiRequest) -> None:
+        if interface is None:
+            waiting.append(event)
+        else:
+            interface.on_event(event)
+
+    handle = factory.open(client, "tui")  # an error here is printed at the terminal as it was
+    terminal = Terminal.open(asyncio.get_running_loop())
+    stderr: CapturedStderr | None = None
+    try:
+        interface = Interface(handle, factory, terminal, stop)
+        terminal.listeners.exit = lambda number: stop.ask(exit_code_of_signal(number))
+        stderr = CapturedStderr(partial(interface.say, kind="warning"))
+        for event in waiting:
+            interface.on_event(event)
+        interface.show()
+        await stop.unless(interface.run(prompts))
+        await handle.close(SHUTDOWN_TIMEOUT_S)
+        interface.leave()
+        return stop.code if stop.asked else ANSWERED
+    finally:
+        terminal.close()
+        if stderr is not None:
+            stderr.restore()
+        handle.kill()
+
+
+def can_draw(environment: os._Environ[str] | dict[str, str] = os.environ) -> bool:
+    """Whether the terminal can move its cursor."""
+    return environment.get("TERM", "") not in ("", "dumb")

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tau.core.models.thinking import supported_levels
 from tau.core.text.terminal_text import escape_for_display
@@ -27,7 +27,7 @@ NEVER_A_COMMAND = "To send it to the model, begin with // or a space."
 class Command(NamedTuple):
     name: str
     about: str
-    run: Callable[[Surface, str], Awaitable[None]]
+    run: Callable[[Surface, str], Coroutine[Any, Any, None]]
     hint: str = ""  # its arguments
     values: Callable[[SessionHandle], Sequence[str]] | None = None  # completions of the argument
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
+from collections.abc import Callable
 
+from tau.screen.input_events import Reply
 from tau.screen.painter import Painter
 from tau.screen.styles import Palette
 from tau.tui.frames import FrameScheduler
@@ -12,39 +15,51 @@ from tau.tui.view import Size, View
 
 TICK_S = 0.25  # the working line changes at most four times a second
 REMOTE_TICK_S = 1.0
+# The first parameter of the second device attributes of terminals that do not wrap earlier lines again: xterm, GNU
+# screen, rxvt.
+NO_REFLOW = ("41", "83", "85")
 
 
 class Display:
     def __init__(self, terminal: Terminal, palette: Palette, view: View, interval_s: float, *, remote: bool) -> None:
         self._terminal = terminal
         self._view = view
-        self._painter = Painter(*terminal.size, palette)
+        self._painter = Painter(terminal.size.lines, terminal.size.columns, palette)
         self._tick_s = REMOTE_TICK_S if remote else TICK_S
         self._tick: asyncio.TimerHandle | None = None
         self._frames = FrameScheduler(self._paint, lambda: terminal.ready, interval_s)
-        terminal.on_ready(lambda: self._frames.request(at_once=True))
-        terminal.on_resize(self._on_resize, self._on_resized)
+        self._next_change: Callable[[], float | None] = lambda: None
+        self.reflows = os.environ.get("TERM") != "linux"
+        terminal.on_ready(lambda: self.changed(at_once=True))
+        terminal.on_resize(self._on_resize)
+        terminal.listeners.resume = self._on_resume
+
+    def on_clock(self, next_change: Callable[[], float | None]) -> None:
+        """Paint also at the time that `next_change` returns after each frame."""
+        self._next_change = next_change
 
     def changed(self, *, at_once: bool = False) -> None:
         """The view has changed: paint it soon."""
         self._frames.request(at_once=at_once)
 
+    def paint(self) -> None:
+        """Paint now: the first frame."""
+        self._paint()
+
     def use_palette(self, palette: Palette) -> None:
         """Draw what is on the screen again, in other colours."""
-        self._painter.palette = palette
-        self.redraw()
-
-    def redraw(self) -> None:
-        self._painter.forget()
+        self._painter.use_palette(palette)
         self.changed(at_once=True)
 
-    def pause(self) -> None:
-        """Paint nothing: another program has the terminal."""
-        self._frames.paused = True
+    def redraw(self) -> None:
+        self.use_palette(self._painter.palette)
 
-    def resume(self) -> None:
-        self._frames.paused = False
-        self.redraw()
+    def reply(self, reply: Reply) -> None:
+        """What the terminal says about itself."""
+        if reply.name == "secondaryAttributes":
+            self.reflows = reply.value.split(";")[0] not in NO_REFLOW
+        elif reply.name == "synchronizedOutput":
+            self._painter.synchronized = reply.value not in ("0", "4")
 
     def erase_box(self) -> None:
         """On the way out: leave the transcript, and the cursor on a free line below it."""
@@ -54,26 +69,34 @@ class Display:
             self._tick.cancel()
         self._terminal.write(self._painter.leave(self._view.box_top))
 
-    def _on_resize(self) -> None:
-        self._frames.paused = True
+    def _on_resize(self, size: os.terminal_size) -> None:
+        self._terminal.write(self._painter.resize(size.lines, size.columns, reflows=self.reflows))
+        self.changed(at_once=True)
 
-    def _on_resized(self, rows: int, columns: int) -> None:
-        self._frames.paused = False
-        self._terminal.write(self._painter.resize(rows, columns, reflows=self._terminal.reflows))
+    def _on_resume(self) -> None:
+        """Another program had the terminal: draw the box below what it left."""
+        self._painter.restart(self._view.box_top)
+        self._painter.resize(self._terminal.size.lines, self._terminal.size.columns, reflows=False)
         self.changed(at_once=True)
 
     def _paint(self) -> None:
         now = asyncio.get_running_loop().time()
-        size = Size(*self._terminal.size)
+        size = Size(self._terminal.size.lines, self._terminal.size.columns)
         data = self._painter.paint(self._view.frame(size, self._painter.first_visible, now))
         if data:
             self._terminal.write(data)
-        self._schedule_tick()
+        self._schedule_tick(now)
 
-    def _schedule_tick(self) -> None:
+    def _schedule_tick(self, now: float) -> None:
         """While something counts time, paint again without an event."""
-        if self._tick is None and (self._view.working.active or self._view.questions.counts_down):
-            self._tick = asyncio.get_running_loop().call_later(self._tick_s, self._on_tick)
+        due = self._next_change()
+        if self._view.working.active:
+            due = min(due or now + self._tick_s, now + self._tick_s)
+        if self._tick is not None:
+            self._tick.cancel()
+            self._tick = None
+        if due is not None:
+            self._tick = asyncio.get_running_loop().call_at(max(due, now), self._on_tick)
 
     def _on_tick(self) -> None:
         self._tick = None

@@ -1,22 +1,24 @@
-"""The keyboard: who gets a key. A question that has the focus, the completion list, the program, the editor."""
+"""The keyboard: what gets a key. A question that has the focus, the completion list, the program, the editor."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 from tau.screen.bindings import Bindings
-from tau.screen.input_events import Focus, InputEvent, Key, Paste
-from tau.tui.view import View
+from tau.screen.editor import Editor
+from tau.screen.input_events import InputEvent, Key, Paste
+from tau.tui.questions import Questions
 
 Action = Callable[[], None]
-COMPLETION_ACTIONS = {
-    "tui.select.up": "up",
-    "tui.select.down": "down",
-    "tui.select.pageUp": "page_up",
-    "tui.select.pageDown": "page_down",
-    "tui.select.cancel": "cancel",
-    "tui.input.tab": "accept",
-}
+
+
+class Completions(Protocol):
+    def key(self, actions: Sequence[str]) -> bool:
+        """Handle a key of the open list. False: it is for the editor."""
+
+    def edited(self) -> None:
+        """The text or the cursor of the editor has changed."""
 
 
 class Keyboard:
@@ -24,59 +26,45 @@ class Keyboard:
 
     def __init__(
         self,
-        view: View,
+        editor: Editor,
         bindings: Bindings,
         actions: Mapping[str, Action],
-        shortcuts: Callable[[str], bool],
-        edited: Callable[[], None],
+        questions: Questions,
+        completions: Completions,
     ) -> None:
-        """`shortcuts` runs the shortcut of an extension for a key id and returns False if there is none; `edited` is
-        called when the text of the editor may have changed.
-        """
-        self._view = view
         self.bindings = bindings
+        self._editor = editor
         self._actions = actions
-        self._shortcuts = shortcuts
-        self._edited = edited
-        self.focused = True  # the terminal has the focus, as far as it says
+        self._questions = questions
+        self._completions = completions
 
-    def handle(self, events: Sequence[InputEvent], now: float) -> None:
+    def handle(self, events: Sequence[InputEvent]) -> None:
         for event in events:
-            match event:
-                case Key():
-                    self._key(event, now)
-                case Paste(text):
-                    self._paste(text, now)
-                case Focus(gained):
-                    self.focused = gained
+            if isinstance(event, Key):
+                self._key(event)
+            elif isinstance(event, Paste) and not self._questions.paste(event.text):
+                self._editor.paste(event.text)
+                self._completions.edited()
 
-    def _paste(self, text: str, now: float) -> None:
-        if self._view.questions.paste(text, now):
-            return
-        self._view.questions.typed(now)
-        self._view.editor.paste(text)
-        self._edited()
-
-    def _key(self, key: Key, now: float) -> None:
+    def _key(self, key: Key) -> None:
         actions = self.bindings.actions(key)
-        if self._view.questions.key(key, actions, now, editor_empty=not self._view.editor.text):
+        if self._questions.key(key, actions) or self._completions.key(actions):
             return
-        if self._view.completion.open and self._complete(actions):
+        if self._editor.waits_for_character and key.text:
+            self._editor.insert(key.text)
             return
-        for action in actions:
-            if action in self._actions:
-                self._actions[action]()
-                return
-        if self._shortcuts(key.id):
+        if any(self._perform(action) for action in actions):
             return
-        if any(self._view.editor.perform(action) for action in actions):
-            self._edited()
-        elif key.text:
-            self._view.editor.insert(key.text)
-            self._edited()
+        if key.text:
+            self._editor.insert(key.text)
+            self._completions.edited()
 
-    def _complete(self, actions: Sequence[str]) -> bool:
-        move = next((COMPLETION_ACTIONS[action] for action in actions if action in COMPLETION_ACTIONS), None)
-        if move is None:
-            return False
-        raise NotImplementedError(move)
+    def _perform(self, action: str) -> bool:
+        """Do what a key is bound to. The editor comes first: a backslash before Enter makes a line."""
+        if self._editor.perform(action):
+            self._completions.edited()
+            return True
+        if action in self._actions:
+            self._actions[action]()
+            return True
+        return False

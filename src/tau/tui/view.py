@@ -7,26 +7,35 @@ again and again: queued messages, a question, the editor between two rules, comp
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from tau.records.models import ThinkingLevel
 from tau.screen.cells import clip_line, line_width, text_width
-from tau.screen.completion import Completion
-from tau.screen.editor import Editor
-from tau.screen.extension_ui import ExtensionUiState
-from tau.screen.footer import FooterFacts, footer_rows
+from tau.screen.editor import Editor, max_editor_rows, more_label
+from tau.screen.footer import FooterState, footer_lines
 from tau.screen.frame import Cursor, Frame
-from tau.screen.lines import Line, Span, line
-from tau.screen.panels import QuestionFocus
-from tau.screen.safe_text import safe_line
+from tau.screen.lines import Line, Span
+from tau.screen.panels import PanelView
 from tau.screen.transcript import Transcript
-from tau.screen.working import Working
+from tau.screen.working import Working, queue_lines, working_line
 
-MIN_EDITOR_ROWS = 5
 SMALL_ROWS, SMALL_COLUMNS = 4, 20  # below, only the line of the editor is drawn
-MAX_QUEUED_SHOWN = 5
-PANEL_SHARE = 0.6
+MAX_QUEUED_ROWS = 6
+PANEL_SHARE = 0.6  # of the rows
 RULE = "─"
+
+
+class Panels(Protocol):
+    """The question that is shown, if any."""
+
+    @property
+    def focused(self) -> bool: ...
+    def view(self, width: int, max_rows: int) -> PanelView | None: ...
+
+
+class Overlay(Protocol):
+    """Rows around the editor: widgets of extensions, completions."""
+
+    def rows(self, width: int) -> Sequence[Line]: ...
 
 
 class Size(NamedTuple):
@@ -40,78 +49,60 @@ class Box(NamedTuple):
 
 
 class View:
-    def __init__(self, transcript: Transcript, editor: Editor, max_completions: int) -> None:
+    def __init__(self, transcript: Transcript, editor: Editor, working: Working) -> None:
         self.transcript = transcript
         self.editor = editor
-        self.completion = Completion(max_completions)
-        self.questions = QuestionFocus()
-        self.extension_ui = ExtensionUiState()
-        self.working = Working()
-        self.footer = FooterFacts()
-        self.steering: Sequence[str] = ()
-        self.follow_up: Sequence[str] = ()
+        self.working = working
+        self.panels: Panels | None = None
+        self.completions: Overlay | None = None
+        self.above: Overlay | None = None  # widgets above the editor
+        self.below: Overlay | None = None  # and below it
+        self.footer = FooterState("")
+        self.queued: tuple[Sequence[str], Sequence[str]] = ((), ())  # steering, follow-ups
+        self.box_top = 0  # absolute number of the first row of the box in the last frame
 
     def frame(self, size: Size, first_visible: int, now: float) -> Frame:
         width = max(size.columns - 1, 1)
-        box = self._small_box(width) if is_small(size) else self._box(width, size.rows, now)
         if is_small(size):
-            top, rows = first_visible, list[Line]()
+            box, top, rows = self._small_box(width), max(first_visible, self.box_top), list[Line]()
         else:
+            box = self._box(width, size.rows, now)
             top, rows = self.transcript.rows(first_visible, width, now)
-        cursor = None
-        if box.cursor is not None:
-            cursor = Cursor(top + len(rows) + box.cursor[0], box.cursor[1])
+        self.box_top = top + len(rows)
+        cursor = None if box.cursor is None else Cursor(self.box_top + box.cursor[0], box.cursor[1])
         return Frame(top, (*rows, *box.rows), cursor)
-
-    @property
-    def box_top(self) -> int:
-        """The absolute number of the first row of the box in the last frame."""
-        return self.transcript.end
 
     def _small_box(self, width: int) -> Box:
         shown = self.editor.view(width, 1)
-        return Box([clip_line(one, width) for one in shown.lines[:1]], (0, min(shown.cursor_column, width - 1)))
+        return Box([clip_line(one, width) for one in shown.lines[:1]], (0, min(shown.column, width - 1)))
 
     def _box(self, width: int, rows: int, now: float) -> Box:
-        above: list[Line] = [*self.extension_ui.above(width), *self._queued(width)]
-        panel = self.questions.view(width, int(rows * PANEL_SHARE), now)
-        if panel is not None and not self.questions.focused:
-            above += [*panel.lines]
-        below = [*self.extension_ui.below(width), *footer_rows(self.footer, width), *self.extension_ui.status(width)]
-        if panel is not None and self.questions.focused:
+        above = [*_rows(self.above, width), *queue_lines(*self.queued, width)[-MAX_QUEUED_ROWS:]]
+        below = [*_rows(self.below, width), *footer_lines(self.footer, width)]
+        panel = self.panels.view(width, int(rows * PANEL_SHARE)) if self.panels is not None else None
+        if panel is not None and self.panels is not None and self.panels.focused:
             body, cursor = list(panel.lines), panel.cursor
         else:
             body, cursor = self._editor(width, rows, now)
-        above = _last(above, rows - len(body) - len(below) - 1)
-        body = _last(body, rows - len(below) - 1) if len(body) + len(below) >= rows else body
-        if cursor is not None:
-            cursor = len(above) + min(cursor[0], len(body) - 1), cursor[1]
-        return Box([*above, *body, *below], cursor)
+            above += panel.lines if panel is not None else ()
+        if above or self.box_top or self.transcript.started:
+            above.insert(0, ())  # a blank row below the transcript
+        return _fitted(Box([*above, *body, *below], cursor), len(above), rows)
 
     def _editor(self, width: int, rows: int, now: float) -> tuple[list[Line], tuple[int, int]]:
-        shown = self.editor.view(width, max(MIN_EDITOR_ROWS, rows // 3))
+        shown = self.editor.view(width, max_editor_rows(rows))
         style = self._border_style()
-        more_above = f"↑ {shown.more_above} more" if shown.more_above else ""
-        more_below = f"↓ {shown.more_below} more" if shown.more_below else ""
-        working = self.working.line(width - 4, now) if self.extension_ui.working_visible else ()
-        upper = rule(width, style, working, more_above)
-        lower = rule(width, style, (), more_below)
-        completions = self.completion.rows(width)
-        return [upper, *shown.lines, lower, *completions], (1 + shown.cursor_row, shown.cursor_column)
+        activity = working_line(self.working.state, now, width - 8)
+        upper = rule(width, style, activity, more_label("↑", shown.above))
+        lower = rule(width, style, (), more_label("↓", shown.below))
+        body = [upper, *shown.lines, lower, *_rows(self.completions, width)]
+        return body, (1 + shown.row, shown.column)
 
     def _border_style(self) -> str:
-        if self.editor.text.startswith("!"):
+        if self.editor.first_line.startswith("!"):
             return "bashMode"
-        return thinking_style(self.footer.level)
-
-    def _queued(self, width: int) -> list[Line]:
-        queued = [f"Steering: {text}" for text in self.steering] + [f"Follow-up: {text}" for text in self.follow_up]
-        rows = [clip_line(safe_line(" ".join(text.split()), "dim"), width) for text in queued[:MAX_QUEUED_SHOWN]]
-        if len(queued) > MAX_QUEUED_SHOWN:
-            rows.append(line(f"… {len(queued) - MAX_QUEUED_SHOWN} more", "dim"))
-        if queued:
-            rows.append(clip_line(line("Alt+Up returns them to the editor", "dim"), width))
-        return rows
+        level = self.footer.level or "off"
+        return {"max": "thinkingXhigh"}.get(level, f"thinking{level.capitalize()}")
 
 
 def is_small(size: Size) -> bool:
@@ -120,18 +111,22 @@ def is_small(size: Size) -> bool:
 
 def rule(width: int, style: str, left: Line = (), right: str = "") -> Line:
     """A horizontal rule with a text at its beginning and one near its end."""
-    spans: list[Span] = []
-    used = 0
-    if left:
-        spans += [Span(RULE * 2 + " ", style), *left, Span(" ", style)]
-        used = 4 + line_width(left)
-    tail = f" {right} {RULE * 2}" if right and used + text_width(right) + 4 <= width else ""
-    return (*spans, Span(RULE * max(width - used - text_width(tail), 0), style), *((Span(tail, style),) if tail else ()))
+    start: Line = (Span(RULE * 2 + " ", style), *left, Span(" ", style)) if left else ()
+    used = line_width(start)
+    end = f" {right} {RULE * 2}" if right and used + text_width(right) + 4 <= width else ""
+    return (*start, Span(RULE * max(width - used - text_width(end), 0), style), *((Span(end, style),) if end else ()))
 
 
-def thinking_style(level: ThinkingLevel) -> str:
-    return {"max": "thinkingXhigh"}.get(level, f"thinking{level.capitalize()}")
+def _rows(part: Overlay | None, width: int) -> Sequence[Line]:
+    return () if part is None else part.rows(width)
 
 
-def _last(rows: list[Line], count: int) -> list[Line]:
-    return rows[-count:] if count > 0 else []
+def _fitted(box: Box, above: int, rows: int) -> Box:
+    """Cut a box that is taller than the screen: first what stands above the editor, then the end.
+
+    `above` is the number of rows over the editor or panel, which has the cursor.
+    """
+    shown, cursor = box.rows, None if box.cursor is None else (box.cursor[0] + above, box.cursor[1])
+    dropped = min(max(len(shown) - rows, 0), above)
+    shown = shown[dropped:][:rows]
+    return Box(shown, None if cursor is None else (min(cursor[0] - dropped, len(shown) - 1), cursor[1]))

@@ -27,7 +27,7 @@ async def set_model(session: Session, provider: str, id: str) -> Model:
 
 
 async def cycle_model(session: Session, *, backward: bool = False) -> tuple[Model, ThinkingLevel] | None:
-    """Switch to the next model, or the one before. Returns it with its initial thinking level, or None if there is only one model.
+    """Switch to the next model, or the one before. Returns it with its initial thinking level; None if there is one.
 
     Both are read before the first await: another command may change them while the choice is saved.
     """

@@ -175,7 +175,10 @@ class Operations:
         return [match.model for match in scoped]
 
     async def cycle_model(self, *, backward: bool = False) -> tuple[Model, ThinkingLevel, bool] | None:
-        """Switch to the next model, or the one before. Returns it, its level, and True if the choice is scoped; None if there is one."""
+        """Switch to the next model, or the one before.
+
+        Returns it, its level, and True if the choice is scoped; None if there is only one model.
+        """
         session = await self._after_switch()
         scoped = bool(session.models.scoped)
         chosen = await choices.cycle_model(session, backward=backward)

@@ -1,0 +1,219 @@
+"""The interface: one session on one terminal. Implements what slash commands and keys may ask for (Surface)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from base64 import b64encode
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+from tau import __version__
+from tau.core.agent.draft import Update
+from tau.core.checks.exit_codes import ANSWERED
+from tau.records.dialogs import Confirm, Editor, Input, Select, UiRequest
+from tau.records.events import (
+    AgentSettled,
+    CompactionEnd,
+    Event,
+    MessageEnd,
+    QueueUpdate,
+    SessionInfoChanged,
+    ThinkingLevelChanged,
+    ToolEnd,
+)
+from tau.records.messages import BashExecution, Image
+from tau.runtime.app.batch import Prompt
+from tau.runtime.app.factory import SessionFactory
+from tau.runtime.app.handle import SessionHandle
+from tau.runtime.app.process import GarbageCollector, StopRequest
+from tau.runtime.models.readable_errors import readable_error
+from tau.screen import editor as editing
+from tau.screen.bindings import Bindings
+from tau.screen.colors import color_depth
+from tau.screen.input_events import Focus, InputEvent, Reply
+from tau.screen.styles import Palette
+from tau.screen.transcript import Transcript
+from tau.screen.working import Working
+from tau.tui.actions import Actions
+from tau.tui.background import BackgroundTasks
+from tau.tui.display import Display
+from tau.tui.frames import frame_interval_s
+from tau.tui.keyboard import Keyboard
+from tau.tui.questions import Questions
+from tau.tui.session_facts import SessionFacts
+from tau.tui.submit import submit
+from tau.tui.surface import NoticeKind
+from tau.tui.terminal import Terminal
+from tau.tui.view import View
+
+Dialog = Select | Confirm | Input | Editor
+# Events after which the footer may say something else.
+FOOTER_EVENTS = (MessageEnd, ToolEnd, AgentSettled, CompactionEnd, SessionInfoChanged, ThinkingLevelChanged)
+
+
+class Interface:
+    def __init__(self, handle: SessionHandle, factory: SessionFactory, terminal: Terminal, stop: StopRequest) -> None:
+        self.handle = handle
+        self._terminal = terminal
+        self._stop = stop
+        self.bash_running = 0
+        self._collector = GarbageCollector()
+        self._tasks = BackgroundTasks(lambda text: self.say(text, "error"))
+        settings, loop = factory.settings, asyncio.get_running_loop()
+        transcript = Transcript(readable=lambda text: readable_error(text, handle.models))
+        transcript.hide_thinking = settings.hide_thinking_block
+        self.view = View(transcript, editing.Editor(), Working(factory.options.budget.max_cost))
+        palette = Palette(depth=color_depth(os.environ, settings.terminal.true_color))
+        remote = bool(os.environ.get("SSH_CONNECTION"))
+        self._display = Display(terminal, palette, self.view, frame_interval_s(os.environ), remote=remote)
+        self._questions = Questions(handle.dialogs, loop.time, lambda: self.view.editor.empty, self.changed)
+        self.view.panels = self._questions
+        self._display.on_clock(self._questions.next_change)
+        self._facts = SessionFacts(handle, factory)
+        self._keyboard = Keyboard(self.view.editor, Bindings(), Actions(self).table, self._questions, NoCompletions())
+        terminal.on_input(self._on_input)
+        terminal.listeners.suspend = self.suspend
+
+    # Life cycle.
+
+    def show(self) -> None:
+        """Draw the first frame. What was typed before is in the terminal's input."""
+        if not self.handle.settings.quiet_startup:
+            model = self.handle.models.current
+            name = f"{model.provider}/{model.id}" if model else "no model"
+            self.view.transcript.add_notice(f"tau {__version__}, {name}. /help lists the commands, Ctrl+C twice exits.")
+        if self.handle.log.message_count:
+            self.view.transcript.add_entries(list(self.handle.log.messages), self.handle.settings.resume_lines)
+        self._update_footer()
+        self._display.paint()
+
+    async def run(self, prompts: Sequence[Prompt]) -> None:
+        """Start the extensions, send the prompts of the command line; then keys and events drive everything."""
+        self.handle.on_exit_request(self.quit)
+        await self.handle.start()
+        for prompt in prompts:
+            await self.handle.submit(prompt.text, prompt.images, "follow_up")
+        await asyncio.Event().wait()
+
+    def leave(self) -> None:
+        """Erase the box; the transcript stays."""
+        self._tasks.cancel()
+        self._display.erase_box()
+
+    # Events of the session.
+
+    def on_event(self, event: Event | Update | UiRequest) -> None:
+        now = asyncio.get_running_loop().time()
+        if isinstance(event, Dialog):
+            self._questions.add(event)
+            return
+        self.view.transcript.apply(event, now)
+        self.view.working.apply(event, now)
+        if isinstance(event, QueueUpdate):
+            self.view.queued = event.steering, event.follow_up
+        elif isinstance(event, FOOTER_EVENTS):
+            self._update_footer()
+            if isinstance(event, AgentSettled):
+                self._collector.settled(self.handle.log.id)
+        self._display.changed()
+
+    def _update_footer(self) -> None:
+        self.view.footer = self._facts.footer()
+
+    # Keys.
+
+    def _on_input(self, events: list[InputEvent]) -> None:
+        for event in events:
+            if isinstance(event, Reply):
+                self._display.reply(event)
+        self._keyboard.handle([event for event in events if not isinstance(event, Reply | Focus)])
+        self.changed()
+
+    def changed(self) -> None:
+        self._display.changed(at_once=True)
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        self._tasks.start(work)
+
+    def now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def take_submission(self, *, follow_up: bool) -> None:
+        taken = self.view.editor.take()
+        self._questions.submitted()
+        self.changed()
+        if taken.text.strip() or taken.images:
+            images = [Image(b64encode(image.data).decode(), image.mime_type) for image in taken.images]
+            self.start(submit(self, taken.text, images, "follow_up" if follow_up else "steer"))
+
+    def suspend(self) -> None:
+        self._terminal.suspend()
+
+    async def edit_externally(self) -> None:
+        self.say("No external editor yet.")
+
+    async def paste_image(self) -> None:
+        self.say("No clipboard yet.")
+
+    # Surface.
+
+    def say(self, text: str, kind: NoticeKind = "info") -> None:
+        self.view.transcript.add_notice(text, kind)
+        self._display.changed()
+
+    async def choose(self, title: str, options: Sequence[str], chosen: int = 0) -> int | None:
+        return None
+
+    def set_editor_text(self, text: str) -> None:
+        self.view.editor.set_text(text)
+        self.changed()
+
+    async def copy(self, text: str) -> str:
+        return ""
+
+    def show_session(self, title: str, lines: int) -> None:
+        self.view.transcript.add_rule(title)
+        if lines:
+            self.view.transcript.add_entries(list(self.handle.log.messages), lines)
+        self._update_footer()
+        self.changed()
+
+    async def submit(self, text: str) -> None:
+        await submit(self, text)
+
+    async def run_bash(self, command: str, *, exclude: bool) -> None:
+        self.bash_running += 1
+        self.view.transcript.start_bash(command, self.now(), hidden=exclude)
+        self.changed()
+        try:
+            result = await self.handle.bash(command, exclude=exclude)
+            execution = BashExecution(
+                command,
+                result.output,
+                result.exit_code,
+                cancelled=result.cancelled,
+                truncated=result.truncated,
+            )
+            self.view.transcript.end_bash(execution, self.now())
+        finally:
+            self.bash_running -= 1
+            self._update_footer()
+            self.changed()
+
+    def redraw(self) -> None:
+        self._display.redraw()
+
+    def quit(self) -> None:
+        self._stop.ask(ANSWERED)
+
+    def hotkeys(self) -> Sequence[tuple[str, str]]:
+        return []
+
+
+class NoCompletions:
+    def key(self, actions: Sequence[str]) -> bool:
+        return False
+
+    def edited(self) -> None:
+        pass
