@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-FOLDERS = ("core", "wire", "records", "llm")
+FOLDERS = ("core", "wire", "records", "llm", "screen")
 REFUSED = frozenset(
     {
         "subprocess.Popen",

@@ -1,0 +1,253 @@
+"""The painter: what is on the screen, and what should be -> bytes for the terminal.
+
+It draws where the cursor was at the start, below what the shell printed, and moves only relative to that. New rows
+come by line feeds at the bottom, so that the terminal itself scrolls old rows into its history; a row that has left
+the screen is never touched again. It never clears the screen, and uses no scroll regions.
+
+Rows have absolute numbers. `first_visible` grows with every row that is scrolled off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tau.screen.cells import clip_line, line_width
+from tau.screen.frame import Cursor, Frame
+from tau.screen.lines import Line, Span
+from tau.screen.row_changes import change_of, whole
+from tau.screen.styles import Palette, safe_text
+
+BEGIN_UPDATE = "\x1b[?2026h"
+END_UPDATE = "\x1b[?2026l"
+SHOW_CURSOR = "\x1b[?25h"
+HIDE_CURSOR = "\x1b[?25l"
+ERASE_LINE = "\x1b[K"
+ERASE_BELOW = "\x1b[J"
+
+
+_STALE: Line = (Span("", "stale"),)  # a row whose cells are not known
+
+
+class Painter:
+    def __init__(self, rows: int, columns: int, palette: Palette, *, synchronized: bool = True) -> None:
+        self.palette = palette
+        self.synchronized = synchronized
+        self.first_visible = 0  # the topmost row that is still on the screen
+        self._size = (max(1, rows), max(1, columns))
+        self._drawn: list[Line] = []  # from first_visible on
+        self._bottom = 1  # the first row that the cursor has not reached
+        self._pen = _Pen()
+        # Rows on the screen for each of `_drawn`, and above the cursor in its own: after a resize. None: as drawn.
+        self._resized: tuple[list[int], int] | None = ([], 0)
+
+    def paint(self, frame: Frame) -> bytes:
+        """The bytes that make the screen show `frame`; b"" if it does already."""
+        if self._resized is not None:
+            self._start(frame.top, *self._resized)
+        first = max(frame.top, self.first_visible)
+        rows = frame.rows[first - frame.top :]
+        self._draw(first, rows)
+        end = first + len(rows)
+        if self.first_visible + len(self._drawn) > end:
+            self._erase_from(max(end, self.first_visible))
+        if frame.cursor is not None:
+            self._place(frame.cursor, end - 1)
+        self._pen.show(frame.cursor is not None)
+        return self._pen.finish(self.synchronized)
+
+    def resize(self, rows: int, columns: int, *, reflows: bool) -> bytes:
+        """The terminal has a new size. The next frame is drawn again from its top on; rows above that stay.
+
+        A terminal that reflows has split each row into as many as the new width needs.
+        """
+        self._size = (max(1, rows), max(1, columns))
+        if reflows:
+            heights = [_height(line_width(line), columns) for line in self._drawn]
+            self._resized = heights, (self._pen.column or 0) // max(1, columns)
+        else:
+            self._resized = [1] * len(self._drawn), 0
+        return b""
+
+    def leave(self, frame_top: int) -> bytes:
+        """Erase from a row on. The cursor is then visible, at the beginning of that row."""
+        if self._resized is not None:
+            self._start(frame_top, *self._resized)
+        row = max(frame_top, self.first_visible)
+        if row < self._bottom:
+            self._erase_from(row)
+        else:
+            self._new_row()
+        self._pen.show(True)
+        return self._pen.finish(self.synchronized)
+
+    def restart(self, row: int) -> None:
+        """Another program has written to the terminal: the cursor's line is now row `row`, the first that is drawn."""
+        self.first_visible = row
+        self._bottom = row + 1
+        self._drawn = []
+        self._pen = _Pen(row)
+        self._resized = ([], 0)
+
+    def forget(self) -> None:
+        """The next frame draws every row on the screen again: other colours, or a screen that was disturbed."""
+        self._drawn = [_STALE] * len(self._drawn)
+
+    def _start(self, top: int, heights: list[int], within: int) -> None:
+        """Go to the first row of the frame and erase from there: keys echoed at the start, the old end after a resize.
+
+        It goes up too little rather than too far: a row twice on the screen is better than a lost one.
+        """
+        pen, offset = self._pen, self.first_visible
+        row, target, climbed = pen.row, max(top, self.first_visible), min(within, self._size[0] - 1)
+        while row > target and climbed + heights[row - 1 - offset] < self._size[0]:
+            row -= 1
+            climbed += heights[row - offset]
+        if target > row and row == pen.row:
+            climbed -= sum(heights[row - offset : target - offset])
+            row = target
+        pen.climb(climbed)
+        pen.add("\r" + ERASE_BELOW)
+        pen.row, pen.column = row, 0
+        self.first_visible, self._bottom = row, row + 1
+        self._drawn = []
+        self._resized = None
+
+    def _draw(self, first: int, rows: Sequence[Line]) -> None:
+        while self.first_visible + len(self._drawn) < first:
+            self._append(())  # a gap between what is drawn and the frame
+        for number, row in enumerate(rows, first):
+            position = number - self.first_visible
+            if position >= len(self._drawn):
+                self._append(self._fitting(row))
+            elif self._drawn[position] != row:
+                row = self._fitting(row)
+                if self._drawn[position] != row:
+                    self._replace(number, self._drawn[position], row)
+                    self._drawn[position] = row
+
+    def _replace(self, number: int, old: Line, new: Line) -> None:
+        pen = self._pen
+        change = whole(new, self._size[1] + 1) if old is _STALE else change_of(old, new)
+        pen.move(number, change.column)
+        # After text in the last column ERASE_LINE would erase that column; only a screen of one column has such rows.
+        before, after = (ERASE_LINE, "") if self._size[1] == 1 else ("", ERASE_LINE)
+        if change.erase:
+            pen.add(before)
+        self._write(change.spans, change.width)
+        if change.erase:
+            pen.add(after)
+
+    def _append(self, row: Line) -> None:
+        """A row below everything that is drawn; it is empty, or does not exist yet."""
+        number = self.first_visible + len(self._drawn)
+        if number < self._bottom:
+            self._pen.move(number, 0)
+        else:
+            self._new_row()
+        self._drawn.append(row)
+        self._write(row, whole(row, 0).width)
+        hidden = self._bottom - self._size[0] - self.first_visible
+        if hidden > 0:
+            del self._drawn[:hidden]
+            self.first_visible += hidden
+
+    def _new_row(self) -> None:
+        """The first row that the cursor has not reached: a line feed in the last row of the screen scrolls."""
+        self._pen.move(self._bottom - 1, None)
+        self._pen.add("\r\n")
+        self._pen.row, self._pen.column = self._bottom, 0
+        self._bottom += 1
+
+    def _write(self, spans: Line, width: int | None) -> None:
+        if spans:
+            self._pen.write(self.palette.render(spans), None if self._size[1] == 1 else width)
+
+    def _erase_from(self, row: int) -> None:
+        self._pen.move(row, 0)
+        self._pen.add(ERASE_BELOW)
+        del self._drawn[row - self.first_visible :]
+
+    def _place(self, cursor: Cursor, last_row: int) -> None:
+        row = max(min(cursor.row, last_row), self.first_visible)
+        self._pen.move(row, max(0, min(cursor.column, self._size[1] - 1)))
+
+    def _fitting(self, row: Line) -> Line:
+        """Without control characters, and one column narrower than the screen: no terminal then joins two rows."""
+        if not all([span.text.isprintable() for span in row]):
+            row = tuple(span._replace(text=safe_text(span.text)) for span in row)
+        room = max(1, self._size[1] - 1)
+        return row if line_width(row) <= room else clip_line(row, room, "")
+
+
+def _height(width: int, columns: int) -> int:
+    """How many rows of a narrower screen a row of this width takes."""
+    return max(1, -(-width // max(1, columns)))
+
+
+class _Pen:
+    """Where the terminal's cursor is, and the output that brought it there."""
+
+    def __init__(self, row: int = 0) -> None:
+        self.row = row
+        self.column: int | None = None  # None: not certain
+        self._visible = True
+        self._parts: list[str] = []
+
+    def add(self, sequence: str) -> None:
+        if sequence:
+            self._parts.append(sequence)
+
+    def write(self, text: str, width: int | None) -> None:
+        self._parts.append(text)
+        self.column = None if self.column is None or width is None else self.column + width
+
+    def show(self, visible: bool) -> None:
+        if visible != self._visible:
+            self._parts.append(SHOW_CURSOR if visible else HIDE_CURSOR)
+            self._visible = visible
+
+    def climb(self, count: int) -> None:
+        if count > 0:
+            self._parts.append(_sequence(count, "A"))
+        elif count < 0:
+            self._parts.append(_sequence(-count, "B"))
+
+    def move(self, row: int, column: int | None) -> None:
+        """To a row that exists; a column of None leaves the column as it is."""
+        down = row - self.row
+        if 0 < down <= 3:
+            self._parts.append("\n" * down)
+        else:
+            self.climb(-down)
+        self.row = row
+        if column is None or column == self.column:
+            return
+        self._parts.append(_horizontal(self.column, column))
+        self.column = column
+
+    def finish(self, synchronized: bool) -> bytes:
+        if not self._parts:
+            return b""
+        text = "".join(self._parts)
+        self._parts.clear()
+        if synchronized:
+            return f"{BEGIN_UPDATE}{text}{END_UPDATE}".encode()
+        if not self._visible:
+            return text.encode()
+        return f"{HIDE_CURSOR}{text}{'' if text.endswith(SHOW_CURSOR) else SHOW_CURSOR}".encode()
+
+
+def _horizontal(column: int | None, target: int) -> str:
+    """The shortest way to a column; the terminal must not be asked where the cursor is."""
+    from_start = "\r" + _sequence(target, "C") if target else "\r"
+    if column is None:
+        return from_start
+    distance = target - column
+    if distance > 0:
+        return _sequence(distance, "C")
+    back = "\b" * -distance if distance >= -3 else _sequence(-distance, "D")
+    return min(back, from_start, key=len)
+
+
+def _sequence(count: int, final: str) -> str:
+    return f"\x1b[{final}" if count == 1 else f"\x1b[{count}{final}"

@@ -1,0 +1,278 @@
+"""The terminal of the interface: input events, output with backpressure, size, signals, and its restoration.
+
+Everything that is changed at the terminal (modes, title, raw mode) is in one list, which is undone backwards on every
+way out: `close`, an exception, `SystemExit` (by atexit), SIGTERM, SIGHUP, SIGINT, SIGQUIT, and for as long as a SIGTSTP
+stops the program or another program uses the terminal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+from tau.core.text.terminal_text import escape_for_display
+from tau.screen.input_events import InputEvent, Reply
+from tau.screen.keys import KeyDecoder
+from tau.tui.job_control import JobControl, stop_process_group
+from tau.tui.terminal_input import TerminalInput
+from tau.tui.terminal_modes import (
+    ABORT_FRAME,
+    KITTY_KEYS,
+    OTHER_KEYS,
+    SAVED_TITLE,
+    ModeList,
+    escape_timeout,
+    first_modes,
+    questions,
+    reflows,
+    resize_delay,
+)
+from tau.tui.terminal_output import TerminalOutput
+from tau.tui.tty import Tty
+
+LAST_OUTPUT_TIMEOUT_S = 0.2
+LATE_REPLIES_TIMEOUT_S = 0.1
+
+
+class Listeners:
+    """What the interface does when something happens at the terminal."""
+
+    def __init__(self) -> None:
+        self.input: Callable[[list[InputEvent]], None] = lambda _: None
+        self.ready: Callable[[], None] = lambda: None  # the last frame was written; another may follow
+        self.resize_started: Callable[[], None] = lambda: None
+        self.resized: Callable[[int, int], None] = lambda _rows, _columns: None  # the size has settled
+        self.resume: Callable[[], None] = lambda: None
+        self.suspend: Callable[[], None] | None = None  # None: suspend at once
+        self.exit: Callable[[int], None] | None = None  # None: end at once
+
+
+class Terminal:
+    def __init__(self, loop: asyncio.AbstractEventLoop, tty: Tty, environment: Mapping[str, str]) -> None:
+        self.listeners = Listeners()
+        self.size = tty.size()
+        self._loop = loop
+        self._tty = tty
+        self._modes = ModeList()
+        self._output = TerminalOutput(loop, tty, self._idle, self._hangup)
+        self._input = TerminalInput(loop, tty, escape_timeout(environment), self._events, self._hangup)
+        self._signals = JobControl(loop, self)
+        self._resize = _ResizeTimer(loop, resize_delay(environment), self._resized)
+        self._state = _State()
+        self._environment = environment
+
+    @classmethod
+    def open(cls, loop: asyncio.AbstractEventLoop, environment: Mapping[str, str] | None = None) -> Terminal:
+        """Take over the terminal. It is asked what it can do; the answers come as input events."""
+        environment = os.environ if environment is None else environment
+        terminal = cls(loop, Tty.open(), environment)
+        terminal._take_over()
+        return terminal
+
+    def _take_over(self) -> None:
+        atexit.register(self.close)
+        self._signals.install()
+        self._modes.enable(*first_modes(self._environment))
+        self._enter()
+        self._output.write(questions(self._environment))
+        self._state.asked = True
+
+    def on_input(self, callback: Callable[[list[InputEvent]], None]) -> None:
+        self.listeners.input = callback
+
+    def on_resize(self, started: Callable[[], None], settled: Callable[[int, int], None]) -> None:
+        """`started` at the first change of the size, `settled` with rows and columns when no other has followed."""
+        self.listeners.resize_started, self.listeners.resized = started, settled
+
+    def on_suspend(self, callback: Callable[[], None]) -> None:
+        """SIGTSTP has come; the callback prepares the screen and calls `suspend`."""
+        self.listeners.suspend = callback
+
+    def on_resume(self, callback: Callable[[], None]) -> None:
+        """The terminal is ours again, after a stop or another program: what is on the screen is not known."""
+        self.listeners.resume = callback
+
+    def on_exit(self, callback: Callable[[int], None]) -> None:
+        """A signal should end the program. Without a callback, or at the second signal, it ends at once."""
+        self.listeners.exit = callback
+
+    def on_ready(self, callback: Callable[[], None]) -> None:
+        self.listeners.ready = callback
+
+    @property
+    def ready(self) -> bool:
+        """Whether a frame may be written: the last one is out, and the size is not changing."""
+        return self._state.active and self._output.idle and not self._resize.waiting
+
+    @property
+    def reflows(self) -> bool:
+        """Whether the terminal wraps lines again when its width changes."""
+        return reflows(self._environment, self._state.secondary_attributes)
+
+    def write(self, data: bytes) -> None:
+        """Write, or keep what the terminal does not take yet; `ready` is then False."""
+        if data and self._state.active:
+            self._output.write(data)
+
+    def set_title(self, title: str) -> None:
+        """The title before is restored at the end."""
+        save = self._modes.enable(SAVED_TITLE)
+        self.write(save + f"\x1b]2;{escape_for_display(title, '')}\x1b\\".encode(errors="replace"))
+
+    def bell(self) -> None:
+        self.write(b"\x07")
+
+    def close(self) -> None:
+        """Restore the terminal; safe to call again."""
+        if self._state.closed:
+            return
+        self._state.closed = True
+        atexit.unregister(self.close)
+        self._signals.remove()
+        self._leave()
+        self._tty.close()
+
+    def suspend(self) -> None:
+        """Give the terminal back and stop, with all processes of the group, until the shell continues it."""
+        with self.handed_over(), self._signals.removed():
+            stop_process_group(self._tty.is_foreground)
+
+    @contextmanager
+    def handed_over(self) -> Iterator[None]:
+        """Another program uses the terminal."""
+        self._leave()
+        try:
+            yield
+        finally:
+            if not self._state.closed:
+                self.take_back()
+
+    def take_back(self) -> None:
+        """Set all modes again: after another program, or after a SIGSTOP that nobody could prepare for."""
+        if not self._tty.is_foreground():
+            return
+        if not self._state.active:
+            self._tty.save()
+        self._enter()
+        self.size = self._tty.size()
+        self.listeners.resume()
+
+    def end_by_signal(self, number: int) -> None:
+        """The terminal is restored before the signal takes its usual effect."""
+        if self.listeners.exit is not None and not self._state.ending:
+            self._state.ending = True
+            self.listeners.exit(number)
+            return
+        self.close()
+        self._signals.die(number)
+
+    def size_changed(self) -> None:
+        if self._state.active:
+            if not self._resize.waiting:
+                self.listeners.resize_started()
+            self._resize.restart()
+
+    @property
+    def active(self) -> bool:
+        """False while another program has the terminal, and after the end."""
+        return self._state.active
+
+    def _enter(self) -> None:
+        self._tty.set_raw()
+        if not self._state.active:
+            self._state.active = True
+            self._input.start()
+        self._output.write(self._modes.redo())
+
+    def _leave(self) -> None:
+        """Undo everything. The last frame is written whole if the terminal takes it in time."""
+        if not self._state.active:
+            return
+        self._state.active = False
+        self._resize.cancel()
+        self._input.stop()
+        left = self._output.take()
+        whole = self._tty.write_all(left, LAST_OUTPUT_TIMEOUT_S)
+        self._tty.write_all((b"" if whole else ABORT_FRAME) + self._modes.undo(), LATE_REPLIES_TIMEOUT_S)
+        if self._state.asked:
+            self._tty.discard_input(LATE_REPLIES_TIMEOUT_S, _until_last_reply())
+            self._state.asked = False
+        self._tty.restore()
+
+    def _events(self, events: list[InputEvent]) -> None:
+        for event in events:
+            if isinstance(event, Reply):
+                self._replied(event.name, event.value)
+        self.listeners.input(events)
+
+    def _replied(self, name: str, value: str) -> None:
+        """Learn which terminal it is, and which way of telling keys apart it has."""
+        if name == "secondaryAttributes":
+            self._state.secondary_attributes = value
+        elif name == "kittyFlags" and not self._state.kitty_keys:
+            self._state.kitty_keys = True
+            self.write(self._modes.enable(KITTY_KEYS))
+        elif name == "primaryAttributes" and self._state.asked:
+            self._state.asked = False
+            if not self._state.kitty_keys:
+                self.write(self._modes.enable(OTHER_KEYS))
+
+    def _idle(self) -> None:
+        if self.ready:
+            self.listeners.ready()
+
+    def _resized(self) -> None:
+        self.size = self._tty.size()
+        self.listeners.resized(*self.size)
+        self._idle()
+
+    def _hangup(self) -> None:
+        if not self._state.closed:
+            self.end_by_signal(self._signals.HANGUP)
+
+
+class _State:
+    def __init__(self) -> None:
+        self.active = False  # the terminal is in raw mode and ours
+        self.asked = False  # answers may still come
+        self.kitty_keys = False
+        self.secondary_attributes = ""
+        self.ending = False  # a signal has been passed on; a second one ends at once
+        self.closed = False
+
+
+class _ResizeTimer:
+    """Calls back when the size has not changed for a while."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, delay: float, callback: Callable[[], None]) -> None:
+        self._loop = loop
+        self._delay = delay
+        self._callback = callback
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def waiting(self) -> bool:
+        return self._timer is not None
+
+    def restart(self) -> None:
+        self.cancel()
+        self._timer = self._loop.call_later(self._delay, self._fire)
+
+    def cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _fire(self) -> None:
+        self._timer = None
+        self._callback()
+
+
+def _until_last_reply() -> Callable[[bytes], bool]:
+    decoder = KeyDecoder()
+    return lambda data: any(
+        isinstance(event, Reply) and event.name == "primaryAttributes" for event in decoder.feed(data)
+    )
