@@ -47,9 +47,11 @@ class Document:
         """Insert text that is undone on its own."""
         self._replace(self.cursor, self.cursor, text)
 
-    def replace_before_cursor(self, count: int, text: str) -> None:
-        """Replace the last `count` characters before the cursor in its line."""
-        self._replace(Position(self.cursor.line, max(self.cursor.column - count, 0)), self.cursor, text)
+    def replace_around_cursor(self, before: int, text: str, after: int = 0) -> None:
+        """Replace that many characters before and after the cursor in its line."""
+        line, column = self.cursor
+        start = Position(line, max(column - before, 0))
+        self._replace(start, Position(line, min(column + after, len(self.line))), text)
 
     def set_text(self, text: str) -> None:
         """Replace everything; the cursor goes to the end."""

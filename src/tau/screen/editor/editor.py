@@ -100,9 +100,9 @@ class Editor:
         if code := self._markers.add_image(image):
             self._document.insert(code)
 
-    def replace_before_cursor(self, count: int, text: str) -> None:
-        """Replace the last `count` characters before the cursor in its line: an accepted completion."""
-        self._document.replace_before_cursor(count, clean(text))
+    def replace_around_cursor(self, before: int, text: str, after: int = 0) -> None:
+        """Replace characters before and after the cursor in its line: an accepted completion."""
+        self._document.replace_around_cursor(before, clean(text), after)
 
     def set_text(self, text: str) -> None:
         """Replace everything; the cursor goes to the end. Can be undone."""
@@ -278,7 +278,7 @@ CHANGES: dict[str, Callable[[Document], None]] = {
     "tui.editor.undo": Document.undo,
     "tui.editor.redo": Document.redo,
     "tui.input.newLine": lambda document: document.insert("\n"),
-    "tui.input.submit": lambda document: document.replace_before_cursor(1, "\n"),
+    "tui.input.submit": lambda document: document.replace_around_cursor(1, "\n"),
 }
 OWN: dict[str, Callable[[Editor], None]] = {
     "tui.editor.cursorUp": Editor.up,
