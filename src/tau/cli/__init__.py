@@ -1,1 +1,1 @@
-"""The command line: chat, print mode and the tasks of the `pi` and `tau` programs."""
+"""The command line: print mode and the tasks of the `pi` and `tau` programs."""

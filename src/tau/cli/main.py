@@ -24,7 +24,7 @@ FRONT_ENDS = {
     "text": "tau.cli.print_mode",
     "json": "tau.rpc.json_mode",
     "rpc": "tau.rpc.stdio",
-    "chat": "tau.cli.chat",
+    "plain": "tau.tui.plain",
     "tui": "tau.tui.app",
 }
 MODES = ("text", "json", "rpc")  # values of --mode; tui is the default at a terminal
@@ -126,7 +126,7 @@ def mode_of(flags: dict[str, str], *, at_a_terminal: bool) -> str:
     if not at_a_terminal or "print" in flags:
         return "text"
     plain = "plain" in flags or os.environ.get("TERM", "dumb") == "dumb" or os.environ.get("TAU_SCREEN_READER") == "1"
-    return "chat" if plain else "tui"
+    return "plain" if plain else "tui"
 
 
 def start_mode(mode: str, arguments: ParsedArguments) -> NoReturn:
@@ -142,7 +142,7 @@ def start_mode(mode: str, arguments: ParsedArguments) -> NoReturn:
     _load_quickly()
     # Before anything else is read: the writing process may be about to write the session that is continued.
     piped = import_module("tau.cli.prompts").read_pipe() if mode in ("text", "json") else ""
-    strict = mode in ("text", "chat", "tui")  # clients of the other modes rely on a warning
+    strict = mode in ("text", "plain", "tui")  # clients of the other modes rely on a warning
     factory = import_module("tau.cli.session_options").create_factory(arguments, strict=strict)
     if arguments.unknown and not factory.extensions:  # else an extension may define it
         raise UsageError(import_module("tau.cli.suggestions").unknown_flags_error(arguments.unknown))

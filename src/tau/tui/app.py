@@ -7,7 +7,6 @@ what the session does, and the agent never waits for the terminal.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Sequence
 from functools import partial
 from typing import NoReturn
@@ -45,7 +44,7 @@ async def _serve(factory: SessionFactory, prompts: Sequence[Prompt]) -> int:
     stderr: CapturedStderr | None = None
     try:
         interface = Interface(handle, factory, terminal, stop)
-        terminal.listeners.exit = lambda number: stop.ask(exit_code_of_signal(number))
+        terminal.on_exit(lambda number: stop.ask(exit_code_of_signal(number)))
         stderr = CapturedStderr(partial(interface.say, kind="warning"))
         for event in waiting:
             interface.on_event(event)
@@ -59,8 +58,3 @@ async def _serve(factory: SessionFactory, prompts: Sequence[Prompt]) -> int:
         if stderr is not None:
             stderr.restore()
         handle.kill()
-
-
-def can_draw(environment: os._Environ[str] | dict[str, str] = os.environ) -> bool:
-    """Whether the terminal can move its cursor."""
-    return environment.get("TERM", "") not in ("", "dumb")

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
 
 from tau.records.messages import Image
 from tau.runtime.app.attachments import read_attachment
-
-_NAMED = re.compile(r"""(?:^|(?<=\s))@(?:"(?P<quoted>[^"\n]+)"|(?P<plain>[^\s"]+))""")
-_TRAILING = ".,;:!?)]}"
+from tau.screen.mentions import candidates, mentions
 
 
 def attach_files(text: str, cwd: str, *, resize: bool) -> tuple[str, list[Image]]:
@@ -28,12 +25,9 @@ def attach_files(text: str, cwd: str, *, resize: bool) -> tuple[str, list[Image]
 
 def _files(text: str, cwd: str) -> list[str]:
     found = []
-    for match in _NAMED.finditer(text):
-        name = match["quoted"] or match["plain"]
-        candidates = [name] if match["quoted"] else [name, name.rstrip(_TRAILING)]
-        path = next((one for one in candidates if one and os.path.isfile(_absolute(one, cwd))), None)
-        if path is not None:
-            found.append(_absolute(path, cwd))
+    for mention in mentions(text):
+        named = (_absolute(name, cwd) for name in candidates(mention.path))
+        found += [path for path in named if os.path.isfile(path)][:1]
     return found
 
 

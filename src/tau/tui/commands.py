@@ -58,8 +58,7 @@ async def _model(surface: Surface, rest: str) -> None:
     handle = surface.handle
     if rest:
         await handle.choose_model(rest)
-    else:
-        names = [f"{model.provider}/{model.id}" for model in handle.models.available]
+    elif len(names := _model_names(handle)) > 1:
         current = handle.models.current
         at = names.index(name) if current and (name := f"{current.provider}/{current.id}") in names else 0
         chosen = await surface.choose("Model", names, at)

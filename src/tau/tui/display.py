@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable
 
-from tau.screen.input_events import Reply
 from tau.screen.painter import Painter
 from tau.screen.styles import Palette
 from tau.tui.frames import FrameScheduler
@@ -15,24 +13,20 @@ from tau.tui.view import Size, View
 
 TICK_S = 0.25  # the working line changes at most four times a second
 REMOTE_TICK_S = 1.0
-# The first parameter of the second device attributes of terminals that do not wrap earlier lines again: xterm, GNU
-# screen, rxvt.
-NO_REFLOW = ("41", "83", "85")
 
 
 class Display:
     def __init__(self, terminal: Terminal, palette: Palette, view: View, interval_s: float, *, remote: bool) -> None:
         self._terminal = terminal
         self._view = view
-        self._painter = Painter(terminal.size.lines, terminal.size.columns, palette)
+        self._painter = Painter(*terminal.size, palette)
         self._tick_s = REMOTE_TICK_S if remote else TICK_S
         self._tick: asyncio.TimerHandle | None = None
         self._frames = FrameScheduler(self._paint, lambda: terminal.ready, interval_s)
         self._next_change: Callable[[], float | None] = lambda: None
-        self.reflows = os.environ.get("TERM") != "linux"
         terminal.on_ready(lambda: self.changed(at_once=True))
-        terminal.on_resize(self._on_resize)
-        terminal.listeners.resume = self._on_resume
+        terminal.on_resize(lambda: None, self._on_resize)
+        terminal.on_resume(self._on_resume)
 
     def on_clock(self, next_change: Callable[[], float | None]) -> None:
         """Paint also at the time that `next_change` returns after each frame."""
@@ -48,18 +42,12 @@ class Display:
 
     def use_palette(self, palette: Palette) -> None:
         """Draw what is on the screen again, in other colours."""
-        self._painter.use_palette(palette)
+        self._painter.palette = palette
+        self._painter.forget()
         self.changed(at_once=True)
 
     def redraw(self) -> None:
         self.use_palette(self._painter.palette)
-
-    def reply(self, reply: Reply) -> None:
-        """What the terminal says about itself."""
-        if reply.name == "secondaryAttributes":
-            self.reflows = reply.value.split(";")[0] not in NO_REFLOW
-        elif reply.name == "synchronizedOutput":
-            self._painter.synchronized = reply.value not in ("0", "4")
 
     def erase_box(self) -> None:
         """On the way out: leave the transcript, and the cursor on a free line below it."""
@@ -69,19 +57,19 @@ class Display:
             self._tick.cancel()
         self._terminal.write(self._painter.leave(self._view.box_top))
 
-    def _on_resize(self, size: os.terminal_size) -> None:
-        self._terminal.write(self._painter.resize(size.lines, size.columns, reflows=self.reflows))
+    def _on_resize(self, rows: int, columns: int) -> None:
+        self._terminal.write(self._painter.resize(rows, columns, reflows=self._terminal.reflows))
         self.changed(at_once=True)
 
     def _on_resume(self) -> None:
         """Another program had the terminal: draw the box below what it left."""
         self._painter.restart(self._view.box_top)
-        self._painter.resize(self._terminal.size.lines, self._terminal.size.columns, reflows=False)
+        self._painter.resize(*self._terminal.size, reflows=False)
         self.changed(at_once=True)
 
     def _paint(self) -> None:
         now = asyncio.get_running_loop().time()
-        size = Size(self._terminal.size.lines, self._terminal.size.columns)
+        size = Size(*self._terminal.size)
         data = self._painter.paint(self._view.frame(size, self._painter.first_visible, now))
         if data:
             self._terminal.write(data)

@@ -73,7 +73,7 @@ class Interface:
         self._facts = SessionFacts(handle, factory)
         self._keyboard = Keyboard(self.view.editor, Bindings(), Actions(self).table, self._questions, NoCompletions())
         terminal.on_input(self._on_input)
-        terminal.listeners.suspend = self.suspend
+        terminal.on_suspend(self.suspend)
 
     # Life cycle.
 
@@ -124,9 +124,6 @@ class Interface:
     # Keys.
 
     def _on_input(self, events: list[InputEvent]) -> None:
-        for event in events:
-            if isinstance(event, Reply):
-                self._display.reply(event)
         self._keyboard.handle([event for event in events if not isinstance(event, Reply | Focus)])
         self.changed()
 

@@ -1,6 +1,7 @@
-"""Plain chat at a terminal: the user types or pastes a prompt, the answer streams, each tool call is one line.
+"""Plain mode: lines only, for screen readers and simple terminals. Nothing moves the cursor.
 
-A line that begins with / is a command. One that does not exist is refused, not sent to the model; `//text` and a
+The user types or pastes a prompt, the answer streams, each tool call is one line. Slash commands are those of the
+screen; a choice is a numbered list. A command that does not exist is refused, not sent to the model; `//text` and a
 leading space send it.
 
 The terminal belongs to the main thread, where readline works; the agent runs in an event loop in another thread, so
@@ -24,30 +25,29 @@ import threading
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn
 
 from tau import __version__
-from tau.cli.line_input import LineInput, accept_pastes
-from tau.cli.progress import call_text, one_line, width
-from tau.cli.terminal_dialogs import TerminalDialogs
 from tau.core.agent.draft import Update
 from tau.core.checks.exit_codes import ANSWERED, FAILED, USAGE, exit_code_of_signal
-from tau.core.text.terminal_text import Cleaner, escape_message
 from tau.errors import CommandError, TauError
-from tau.records.deltas import TextDelta, TextEnd
-from tau.records.dialogs import Confirm, Editor, Input, Notify, Select, UiRequest
-from tau.records.events import AutoRetryStart, CompactionStart, Event, MessageEnd, ToolEnd, ToolStart
-from tau.records.messages import Assistant, Text
+from tau.records.dialogs import UiRequest
+from tau.records.events import Event
 from tau.runtime.app.batch import Open, Prompt
 from tau.runtime.app.handle import SessionHandle
 from tau.runtime.app.process import SHUTDOWN_TIMEOUT_S, leave
 from tau.runtime.extensions.dialogs import Question
 from tau.runtime.models.readable_errors import readable_error
-from tau.runtime.terminal import complain, say, stream
+from tau.runtime.terminal import complain, say
 from tau.store.files import make_folder
 from tau.store.paths import agent_dir
+from tau.tui.commands import find_command
+from tau.tui.line_input import LineInput, accept_pastes
+from tau.tui.plain_dialogs import TerminalDialogs
+from tau.tui.plain_output import PlainOutput
+from tau.tui.plain_surface import PlainSurface
+from tau.tui.submit import submit
 
 log = logging.getLogger(__name__)
 
@@ -66,8 +66,6 @@ def serve(open_session: Open, prompts: Sequence[Prompt]) -> NoReturn:
     except TauError as error:
         complain(f"Error: {error}")
         code = USAGE
-    except Quit:
-        pass
     except Exception:
         log.exception("the chat ended unexpectedly")
         code = FAILED
@@ -79,25 +77,23 @@ def serve(open_session: Open, prompts: Sequence[Prompt]) -> NoReturn:
         leave(code)
 
 
-class Quit(Exception):
-    """The user typed /quit."""
-
-
 class Chat:
     def __init__(self, open_session: Open) -> None:
         self._loop = asyncio.new_event_loop()
         self._desk = TerminalDialogs(self._loop.call_soon_threadsafe)
-        self._screen = Screen(self._on_question)
+        self._screen = PlainOutput(self._on_question)
         self._stopping: asyncio.Future[None] | None = None
         self._typing = False  # the user is typing a line
         self._discarded = 0  # number of discarded lines
         self._in_dialog = False  # a dialog is open
+        self._quitting = False
         threading.Thread(target=self._loop.run_forever, name="tau-agent", daemon=True).start()
         self._handle: SessionHandle = self._wait(_open(open_session, self._screen.show, self._desk))
+        self._surface = PlainSurface(self._handle, self._screen, self._quit)
         self._screen.readable = lambda text: readable_error(text, self._handle.models)
         self._history = agent_dir() / "tau_history"
         self._terminal = termios.tcgetattr(0)
-        self._input = LineInput(PROMPT, lambda line: line.strip().partition(" ")[0] in COMMANDS)
+        self._input = LineInput(PROMPT, _is_command)
         self._wakeup, wakeup_write = os.pipe()
         os.set_blocking(wakeup_write, False)
         signal.set_wakeup_fd(wakeup_write, warn_on_full_buffer=False)
@@ -112,7 +108,7 @@ class Chat:
         accept_pastes()
         for prompt in prompts:
             self._say(prompt)
-        while (line := self._line()) is not None:
+        while not self._quitting and (line := self._line()) is not None:
             for question in self._desk.take_queued():
                 self._answer(question)
             if line.strip():
@@ -126,20 +122,10 @@ class Chat:
         self._handle.kill()
 
     def _handle_line(self, line: str) -> None:
-        """Run a command of the chat, or send the line as a prompt. An unknown command is refused."""
-        name, _, rest = line.partition(" ")
-        if name in COMMANDS:
-            self._run(COMMANDS[name][1](self._handle, rest.strip()))
-        elif line.startswith("//"):
-            self._say(Prompt(line[1:]))
-        elif (command := _command_name(line)) and command not in (offered := self._offered()):
-            say(unknown_command_error(command, offered))
-        else:
-            self._say(Prompt(line))
+        self._run(_run_line(self._surface, line))
 
-    def _offered(self) -> list[str]:
-        """Commands of the chat, of extensions, prompt templates and skills."""
-        return [*COMMANDS, *(f"/{command.name}" for command in self._wait(self._handle.commands()))]
+    def _quit(self) -> None:
+        self._quitting = True
 
     def _say(self, prompt: Prompt) -> None:
         self._run(_ask(self._handle, prompt))
@@ -224,71 +210,9 @@ class Chat:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
 
-class Screen:
-    """Renders events for a person. Model output must not control the terminal."""
-
-    def __init__(self, on_question: Callable[[Question], None]) -> None:
-        self._on_question = on_question
-        self._cleaner = Cleaner()
-        self._lock = threading.Lock()
-        self._held: list[str] | None = None
-        self.readable: Callable[[str], str] = str  # rewrites errors of model servers, once the session is open
-
-    def show(self, event: Event | Update | UiRequest) -> None:
-        match event:
-            case Update(delta=TextDelta(delta=piece)):
-                self.say(self._cleaner.feed(piece))
-            case Update(delta=TextEnd()):
-                self._cleaner.end()
-                self.say("\n")
-            case ToolStart():
-                self.say(f"* {call_text(event)[: width(1) - 2]}\n")
-            case ToolEnd(is_error=True, result=result):
-                text = " ".join(block.text for block in result.content if isinstance(block, Text))
-                self.say(f"  failed: {one_line(text)[: width(1) - 10]}\n")
-            case MessageEnd(message=Assistant(failed=True) as answer):
-                aborted = answer.stop_reason == "aborted"
-                why = "Stopped." if aborted else f"Error: {self.readable(answer.error_message or '')}"
-                self.say(f"\n{escape_message(why)}\n")
-            case MessageEnd(message=Assistant(stop_reason="length")):
-                self.say("\nThe answer was cut off at its length limit.\n")
-            case AutoRetryStart():
-                self.say(f"Retry {event.attempt} of {event.max_attempts} in {event.delay_ms / 1000:.0f} s.\n")
-            case CompactionStart():
-                self.say("Summarising the conversation.\n")
-            case Select() | Confirm() | Input() | Editor():
-                self._on_question(event)
-            case Notify(message=text):
-                self.say(f"{escape_message(text)}\n")
-
-    def say(self, text: str) -> None:
-        with self._lock, suppress(OSError):
-            if self._held is not None:
-                self._held.append(text)
-                return
-            stream(text)
-
-    def hold(self) -> None:
-        """Buffer output while the user reads a question."""
-        with self._lock:
-            self._held = []
-
-    def go_on(self) -> None:
-        with self._lock:
-            held, self._held = self._held or [], None
-        self.say("".join(held))
-
-
-def _command_name(line: str) -> str | None:
-    """The name of the command that a line calls; None for a prompt, such as one that begins with a path."""
-    name = line.split(maxsplit=1)[0]
-    return name if line.startswith("/") and "/" not in name[1:] else None
-
-
-def unknown_command_error(name: str, offered: Sequence[str]) -> str:
-    meant = {"/exit": ["/quit"], "/clear": ["/new"]}.get(name) or get_close_matches(name, offered, n=1)
-    advice = f"Did you mean {meant[0]}?" if meant else "/help lists the commands."
-    return f"Unknown command {name}. {advice} To send it to the model, begin with // or a space."
+def _is_command(line: str) -> bool:
+    word = line.strip().partition(" ")[0]
+    return word.startswith("/") and find_command(word[1:]) is not None
 
 
 def _load_history(path: Path) -> None:
@@ -316,49 +240,17 @@ async def _open(
     return handle
 
 
+async def _run_line(surface: PlainSurface, line: str) -> None:
+    """Carry out a line, and wait until everything it started has ended."""
+    await submit(surface, line)
+    await surface.handle.settled()
+
+
 async def _ask(session: SessionHandle, prompt: Prompt) -> None:
     await session.submit(prompt.text, prompt.images, None)
     await session.settled()
 
 
 async def _abort(session: SessionHandle) -> None:
+    session.abort_bash()
     await session.abort()
-
-
-async def _help(session: SessionHandle, rest: str) -> None:
-    for name, (about, _) in COMMANDS.items():
-        say(f"{name:<12}{about}")
-    for command in await session.commands():
-        about = command.description if isinstance(command.description, str) else ""
-        say(one_line(f"{f'/{command.name}':<12}{about}")[: width(1) - 1])
-
-
-async def _new(session: SessionHandle, rest: str) -> None:
-    await session.new_session(None)
-    say("Started a new session.")
-
-
-async def _model(session: SessionHandle, rest: str) -> None:
-    if rest:
-        await session.choose_model(rest)
-    model = session.models.current
-    say(f"{model.provider}/{model.id}, thinking {session.models.level}" if model else "No model is selected.")
-
-
-async def _compact(session: SessionHandle, rest: str) -> None:
-    result = await session.compact(rest or None)
-    say(f"Compacted {result.tokens_before} tokens to a summary of {len(result.summary)} characters.")
-
-
-async def _quit(session: SessionHandle, rest: str) -> None:
-    raise Quit
-
-
-Command = Callable[[SessionHandle, str], Coroutine[Any, Any, None]]
-COMMANDS: dict[str, tuple[str, Command]] = {
-    "/help": ("list the commands", _help),
-    "/new": ("start a new session", _new),
-    "/model": ("show the model; with a name, choose another", _model),
-    "/compact": ("summarise the conversation so far; words after it say what to focus on", _compact),
-    "/quit": ("exit, like Ctrl-D", _quit),
-}

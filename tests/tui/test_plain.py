@@ -185,7 +185,7 @@ def test_the_commands_of_the_chat(tmp_path: Path) -> None:
         assert 'Model "zork" not found' in terminal.ask("/model zork")
         assert "offline demo model" in terminal.ask("hello")
         assert "Error: " in terminal.ask("/compact")
-        assert "Started a new session." in terminal.ask("/new")
+        assert "This is now: new session." in terminal.ask("/new")
         assert "understand" in terminal.ask("//what is this")
         terminal.write("\x04")
         assert terminal.code() == 0
@@ -451,7 +451,7 @@ def test_the_last_line_of_a_paste_can_be_finished(tmp_path: Path) -> None:
 
 
 def test_a_marked_paste_waits_for_enter_and_is_one_prompt(tmp_path: Path) -> None:
-    with Terminal(tmp_path, env={"TERM": "xterm"}) as terminal:
+    with Terminal(tmp_path, "--plain", env={"TERM": "xterm"}) as terminal:
         terminal.until("> ")
         terminal.write("see: \x1b[200~one\ntwo\n\x1b[201~")
         terminal.write("!\n")
@@ -483,7 +483,7 @@ def test_a_command_before_or_behind_a_prompt_is_a_line_of_its_own(tmp_path: Path
 
 def test_an_unknown_command_is_refused_and_not_sent(tmp_path: Path) -> None:
     with Terminal(tmp_path, answers=[{"text": "sent"}] * 3) as terminal:
-        assert "Unknown command /exit. Did you mean /quit?" in terminal.ask("/exit")
+        assert "Unknown command /qiut. Did you mean /quit?" in terminal.ask("/qiut")
         assert "Unknown command /compcat. Did you mean /compact?" in terminal.ask("/compcat now")
         assert "Unknown command /zork. /help lists the commands." in terminal.ask("/zork")
         for line in ("//zork", " /zork", "/etc/hosts what is it"):

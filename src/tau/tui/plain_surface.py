@@ -1,0 +1,61 @@
+"""The surface of plain mode: what slash commands may do, with lines and numbered lists."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tau.core.text.terminal_text import escape_message
+from tau.errors import CommandError
+from tau.records.dialogs import Select
+from tau.runtime.app.handle import SessionHandle
+from tau.runtime.extensions.dialogs import dialog_id
+from tau.tui.plain_output import PlainOutput
+from tau.tui.surface import NoticeKind
+
+
+class PlainSurface:
+    """Runs in the agent's loop. `ask` shows a question to the user."""
+
+    def __init__(self, handle: SessionHandle, output: PlainOutput, quit: Callable[[], None]) -> None:
+        self.handle = handle
+        self._output = output
+        self._quit = quit
+
+    def say(self, text: str, kind: NoticeKind = "info") -> None:
+        for line in text.split("\n"):
+            self._output.say(f"{escape_message(line)}\n")
+
+    async def choose(self, title: str, options: Sequence[str], chosen: int = 0) -> int | None:
+        names = list(options)
+        answer = await self.handle.dialogs.ask(Select(dialog_id(), title, names))
+        return names.index(answer) if answer in names else None
+
+    def set_editor_text(self, text: str) -> None:
+        if text:
+            self.say(f"The message was:\n{text}")
+
+    async def copy(self, text: str) -> str:
+        raise CommandError("Plain mode has no clipboard. /export writes the session to a file.")
+
+    def show_session(self, title: str, lines: int) -> None:
+        self.say(f"This is now: {title}.")
+
+    async def submit(self, text: str) -> None:
+        await self.handle.submit(text, (), "steer")
+        await self.handle.settled()
+
+    async def run_bash(self, command: str, *, exclude: bool) -> None:
+        result = await self.handle.bash(command, exclude=exclude)
+        if result.output and not self.handle.settings.bash_updates:
+            self._output.say(result.output if result.output.endswith("\n") else f"{result.output}\n")
+        if isinstance(result.exit_code, int) and result.exit_code:
+            self.say(f"Exit code {result.exit_code}")
+
+    def redraw(self) -> None:
+        pass
+
+    def quit(self) -> None:
+        self._quit()
+
+    def hotkeys(self) -> Sequence[tuple[str, str]]:
+        return [("Ctrl+C", "stop the answer; discard the line"), ("Ctrl+D", "exit"), ("Enter", "send the line")]
