@@ -7,9 +7,8 @@ from typing import Protocol
 
 from tau.screen.blocks import Piece
 from tau.screen.cards import Card
-from tau.screen.cells import wrap_line
 from tau.screen.lines import Line, Span, plain_text
-from tau.screen.look import Look
+from tau.screen.look import Look, wrap
 from tau.screen.stream import MarkdownStream, piece_rows
 
 THINKING = "thinkingText italic"
@@ -130,7 +129,7 @@ class _Label:
         return None
 
     def rows(self, look: Look, now: float) -> list[Line]:
-        return wrap_line((Span(look.thinking_label, THINKING),), look.width)
+        return wrap((Span(look.thinking_label, THINKING),), look.width)
 
 
 class TextSection:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-from tau.screen.cells import wrap_line
 from tau.screen.lines import Line, Span
-from tau.screen.look import Look
+from tau.screen.look import Look, wrap
 from tau.screen.safe_text import clean_text
 
 _ROW = re.compile(r"([-+ ])( *\d+) (.*)$")
@@ -23,7 +22,7 @@ def diff_rows(diff: str, look: Look) -> list[Line]:
         sign, number, content = found.groups()
         style = _STYLES[sign]
         before = f"{sign}{number} "
-        inside = wrap_line((Span(content, style),) if content else (), look.narrower(len(before)).width)
+        inside = wrap((Span(content, style),) if content else (), look.narrower(len(before)).width)
         for at, row in enumerate(inside):
             rows.append((Span(before if not at else " " * len(before), style), *row))
     return rows

@@ -8,9 +8,8 @@ from typing import Literal
 
 from tau.records.messages import Image, Text
 from tau.screen.cards.text import clip, filled, head, indented, text_lines
-from tau.screen.cells import wrap_line
 from tau.screen.lines import Line, Span
-from tau.screen.look import Look
+from tau.screen.look import Look, wrap
 from tau.screen.markdown import prefixed
 from tau.screen.safe_text import clean_text, one_line
 from tau.screen.stream import markdown_rows
@@ -91,7 +90,7 @@ class LineCard(StaticCard):
             row = clip((Span(f"── {self._text} ", "borderMuted"),), look)
             spare = look.width - sum(len(span.text) for span in row)
             return [(*row, Span("─" * max(min(spare, 80 - len(self._text)), 2), "borderMuted"))]
-        return wrap_line((Span(self._text, "dim"),), look.width)
+        return wrap((Span(self._text, "dim"),), look.width)
 
 
 _NOTICES: dict[NoticeKind, tuple[str, str]] = {
@@ -113,7 +112,7 @@ class NoticeCard(StaticCard):
         if word and text.lower().startswith(word.lower()):
             word = ""
         first, *others = (word + text).split("\n")
-        rows = wrap_line((Span(first, style),), look.width)
+        rows = wrap((Span(first, style),), look.width)
         inside = look.narrower(2)
         return rows + [row for line in others for row in indented(text_lines(line, inside, style), look)]
 
