@@ -7,6 +7,7 @@ from typing import Protocol
 
 from tau.screen.blocks import Piece
 from tau.screen.cards import Card
+from tau.screen.cells import clip_line
 from tau.screen.lines import Line, Span, plain_text
 from tau.screen.look import Look, wrap
 from tau.screen.stream import MarkdownStream, piece_rows
@@ -32,6 +33,8 @@ class Block:
         if key == self._key:
             return self._rows
         rows = self.card.rows(look, now)
+        if not look.plain:  # a screen of a few columns has no room for signs and indentation
+            rows = [clip_line(row, look.width) for row in rows]
         if self.lead and rows:
             rows.insert(0, ())
         if printed and self._key is not None:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from tau.records.messages import Image, Text
 from tau.screen.cards.text import clip, filled, head, indented, text_lines
+from tau.screen.cells import line_width
 from tau.screen.lines import Line, Span
 from tau.screen.look import Look, wrap
 from tau.screen.markdown import prefixed
@@ -15,6 +16,7 @@ from tau.screen.safe_text import clean_text, one_line
 from tau.screen.stream import markdown_rows
 
 NoticeKind = Literal["info", "warning", "error"]
+RULE_COLUMNS = 80
 PROMPT_LINES = 40  # of a prompt, unless it is expanded
 
 _SKILL = re.compile(r'<skill name="([^"\n]{1,200})"[^>\n]{0,1000}>\n(.*?)\n</skill>(?:\n\n)?', re.DOTALL)
@@ -88,8 +90,8 @@ class LineCard(StaticCard):
     def rows(self, look: Look, now: float) -> list[Line]:
         if self._rule and not look.plain:
             row = clip((Span(f"── {self._text} ", "borderMuted"),), look)
-            spare = look.width - sum(len(span.text) for span in row)
-            return [(*row, Span("─" * max(min(spare, 80 - len(self._text)), 2), "borderMuted"))]
+            spare = min(look.width, RULE_COLUMNS) - line_width(row)
+            return [(*row, Span("─" * spare, "borderMuted"))] if spare > 0 else [row]
         return wrap((Span(self._text, "dim"),), look.width)
 
 
