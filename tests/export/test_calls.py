@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from tau.core.text.highlight import language_of_file
 from tau.export.blocks import RenderContext, diff, fold_lines
 from tau.export.calls import call_html, result_html
-from tau.export.code import MAX_BLOCK_CHARACTERS, MAX_LINE_CHARACTERS, Highlighter, language
+from tau.export.code import MAX_BLOCK_CHARACTERS, MAX_LINE_CHARACTERS, Highlighter
 from tau.records.messages import Text, ToolCall, ToolResult
 
 CONTEXT = RenderContext(Highlighter(), "/w")
@@ -87,7 +88,7 @@ def test_colours_of_a_terminal_are_taken_out() -> None:
 def test_a_file_is_coloured_by_its_name() -> None:
     assert result("read", "if a:", path="x.py") == '<pre><span class="k">if</span> a:</pre>'
     assert result("read", "if a:", path="x.unknown") == "<pre>if a:</pre>"
-    assert [language(name) for name in ("a.py", "b/Makefile", "Dockerfile", "c.TSX", "d", ".bashrc")] == [
+    assert [language_of_file(name) for name in ("a.py", "b/Makefile", "Dockerfile", "c.TSX", "d", ".bashrc")] == [
         "python",
         "make",
         "docker",

@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from tau.core.text.highlight import language_of_file
 from tau.core.text.terminal_text import Cleaner
 from tau.export.blocks import RenderContext, diff, fold_lines, images, output
-from tau.export.code import language
 from tau.export.text import count, esc, pretty, short_path
 from tau.export.titles import text_of
 from tau.records.messages import ToolCall, ToolResult
@@ -58,7 +58,7 @@ def _read(args: dict[str, Any], context: RenderContext) -> tuple[str, str]:
 
 def _write(args: dict[str, Any], context: RenderContext) -> tuple[str, str]:
     content = _argument(args, "content").removesuffix("\n")
-    lines = context.code.beginning(content, language(_file(args)), HEAD_LINES)
+    lines = context.code.beginning(content, language_of_file(_file(args)), HEAD_LINES)
     aside = f'<span class="aside">{count(len(lines), "line")}</span>'
     return _path(args, context) + aside, fold_lines(lines, HEAD_LINES) if content else ""
 
@@ -156,7 +156,7 @@ def _bash_result(text: str, result: ToolResult, call: ToolCall | None, context: 
 
 
 def _read_result(text: str, result: ToolResult, call: ToolCall | None, context: RenderContext) -> str:
-    name = language(_file(call.arguments)) if call else ""
+    name = language_of_file(_file(call.arguments)) if call else ""
 
     def show(body: str) -> str:
         body = body.rstrip("\n")

@@ -1,8 +1,8 @@
-"""Syntax highlighting: source text as HTML, line by line. The only module that imports Pygments.
+"""Syntax highlighting: source text as HTML, line by line.
 
-Highlighting is limited: long blocks, and all code beyond a budget, stay plain. Only the languages of the table are
-supported, because a lexer is a set of regular expressions that hostile text can keep busy, and these lexers were
-tested against that.
+Highlighting is limited: long blocks, and all code beyond a budget, stay plain. Only the languages of
+core/text/highlight.py are supported, because a lexer is a set of regular expressions that hostile text can keep busy,
+and these lexers were tested against that.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from tau.core.text.highlight import LANGUAGES
 from tau.export.text import esc, valid_text
 
 if TYPE_CHECKING:
@@ -23,50 +24,6 @@ MAX_BLOCK_CHARACTERS = 16_000  # a longer block stays plain
 MAX_LINES = 200
 MAX_LINE_CHARACTERS = 160  # a longer line stays plain, because lexers are slow on it
 BUDGET_CHARACTERS = 400_000  # per page; each distinct block counts once
-
-# Pygments' name of a language: its other names and file extensions.
-_NAMES = {
-    "bash": "sh shell zsh bash console shell-session ksh",
-    "c": "h",
-    "cpp": "c++ cc cxx hpp hh hxx",
-    "csharp": "cs c#",
-    "css": "",
-    "dart": "",
-    "diff": "patch udiff",
-    "docker": "dockerfile",
-    "elixir": "ex exs",
-    "erlang": "erl hrl",
-    "go": "golang",
-    "graphql": "gql",
-    "haskell": "hs",
-    "html": "htm xhtml",
-    "ini": "cfg conf properties editorconfig",
-    "java": "",
-    "javascript": "js jsx mjs cjs node",
-    "json": "jsonl jsonc json5 webmanifest ipynb",
-    "kotlin": "kt kts",
-    "lua": "",
-    "make": "makefile mk",
-    "nix": "",
-    "php": "",
-    "powershell": "ps1 pwsh",
-    "protobuf": "proto",
-    "python": "py pyi python3 py3",
-    "r": "",
-    "ruby": "rb rake gemspec",
-    "rust": "rs",
-    "scala": "sc",
-    "scss": "",
-    "sql": "sqlite postgres postgresql mysql",
-    "swift": "",
-    "terraform": "tf hcl",
-    "toml": "",
-    "typescript": "ts tsx mts cts",
-    "xml": "svg xsl xsd plist",
-    "yaml": "yml",
-    "zig": "",
-}
-LANGUAGES = {word: name for name, words in _NAMES.items() for word in (name, *words.split())}
 
 # A few classes are enough, and keep the page small.
 _CLASSES = {
@@ -92,12 +49,6 @@ _CLASSES = {
     "Generic.Heading": "h",
     "Generic.Subheading": "h",
 }
-
-
-def language(file: str) -> str:
-    """Return the language of a file by its name, or an empty string if it is unknown."""
-    name = file.rpartition("/")[2].lower()
-    return LANGUAGES.get(name.rpartition(".")[2], "")
 
 
 class Highlighter:

@@ -1,4 +1,4 @@
-"""Markdown to HTML. The only module that imports pyromark.
+"""Markdown to HTML.
 
 pyromark (pulldown-cmark) parses; its events are written as HTML here. Raw HTML in the text is shown as text: people who
 talk about code mean it that way. An image becomes a link, because the page loads nothing.

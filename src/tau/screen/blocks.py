@@ -14,6 +14,8 @@ import re
 from copy import copy
 from typing import Literal, NamedTuple
 
+from tau.screen.lines import Line
+
 MAX_PIECE = 8_000
 TABLE_ROWS = 40  # after these, the widths of a table's columns are fixed, and its rows are finished one by one
 
@@ -37,6 +39,7 @@ class Piece(NamedTuple):
     sample: str = ""  # of a table: the rows that the widths of its columns depend on, if they are not in `source`
     first: bool = True  # the first piece of its code or table; opens it
     last: bool = True  # closes its code
+    lines: tuple[Line, ...] = ()  # of code, highlighted
 
 
 _FENCE = re.compile(r"( {0,3})(`{3,}(?=[^`]*$)|~{3,})[ ]*(.*)$")
@@ -91,6 +94,10 @@ class BlockSplitter:
     @property
     def in_code(self) -> bool:
         return self._kind == "code"
+
+    @property
+    def in_table(self) -> bool:
+        return self._kind == "table"
 
     @property
     def fence(self) -> str:

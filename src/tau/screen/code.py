@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
-from tau.screen.cells import wrap_line
+from collections.abc import Iterable
+
+from tau.core.text.highlight import Highlighter, Token
 from tau.screen.lines import Line, Span
-from tau.screen.look import Look
+from tau.screen.look import Look, wrap
+
+CODE = "mdCodeBlock"
 
 
-def code_lines(text: str, language: str, look: Look, style: str = "mdCodeBlock") -> list[Line]:
+def code_rows(text: str, language: str, look: Look, style: str = CODE) -> list[Line]:
     """Code, wrapped at the width. Nothing is put before or after a line: it can be copied."""
-    rows: list[Line] = []
-    for line in text.split("\n"):
-        rows += wrap_line((Span(line, style),), look.width) if line else [()]
-    return rows
+    highlighter = Highlighter(language)
+    lines = [token_line(highlighter.line(line), style) for line in text.split("\n")]
+    return [row for line in lines for row in wrap(line, look.width)]
 
 
-def language_of(path: str) -> str:
-    """The language of a file by its name."""
-    return path.rpartition("/")[2].rpartition(".")[2].lower()
+def token_line(tokens: Iterable[Token], style: str = CODE) -> Line:
+    return tuple([Span(token.text, token.role or style) for token in tokens if token.text])
+
+
+class CodeStream:
+    """Highlights code that arrives in pieces."""
+
+    def __init__(self) -> None:
+        self._highlighter = Highlighter("")
+
+    def lines(self, source: str, language: str, *, first: bool) -> tuple[Line, ...]:
+        """The complete lines of the next piece; each ends with a line feed."""
+        if first:
+            self._highlighter = Highlighter(language)
+        return tuple([token_line(self._highlighter.line(line)) for line in source.split("\n")[:-1]])
+
+    def preview(self, line: str, language: str, *, first: bool) -> Line:
+        """The beginning of the next line."""
+        highlighter = Highlighter(language) if first else self._highlighter
+        return token_line(highlighter.preview(line))

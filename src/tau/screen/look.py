@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from tau.screen.cells import wrap_line
+from tau.screen.lines import Line
+
 
 class Look(NamedTuple):
     """`width` 0 means plain text: lines are not wrapped and have no decoration.
@@ -24,3 +27,8 @@ class Look(NamedTuple):
     def narrower(self, columns: int) -> Look:
         """For text that stands `columns` further to the right."""
         return self if self.width == 0 else self._replace(width=max(self.width - columns, 1))
+
+
+def wrap(line: Line, width: int, indent: str = "") -> list[Line]:
+    """The rows of a line; one row if the width is 0."""
+    return wrap_line(line, width, indent) if width else [line]

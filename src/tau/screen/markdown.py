@@ -16,10 +16,9 @@ from tau.core.text.markup import (
     Rule,
     Table,
 )
-from tau.screen.cells import wrap_line
-from tau.screen.code import code_lines
+from tau.screen.code import code_rows
 from tau.screen.lines import Line, Span
-from tau.screen.look import Look
+from tau.screen.look import Look, wrap
 from tau.screen.tables import table_lines
 
 MAX_RULE_COLUMNS = 80
@@ -43,7 +42,7 @@ def _block(block: Block, look: Look, style: str) -> list[Line]:
         case Heading(level=level, content=content):
             return _heading(level, content, look)
         case CodeBlock(language=language, text=text, fenced=fenced):
-            rows = code_lines(text, language, look)
+            rows = code_rows(text, language, look)
             return [_fence(language), *rows, _fence()] if fenced and not look.plain else rows
         case Quote(blocks=blocks):
             inside = block_lines(blocks, look.narrower(2), merge(style, "mdQuote italic"))
@@ -88,7 +87,7 @@ def prefixed(rows: Sequence[Line], first: Line, others: Line | None = None) -> l
 
 def text_rows(content: Inlines, look: Look, style: str = "") -> list[Line]:
     """The lines of a paragraph, wrapped."""
-    return [row for line in inline_lines(content, look, style) for row in wrap_line(line, look.width)]
+    return [row for line in inline_lines(content, look, style) for row in wrap(line, look.width)]
 
 
 def inline_lines(content: Inlines, look: Look, style: str = "") -> list[Line]:

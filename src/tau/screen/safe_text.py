@@ -90,7 +90,7 @@ class SgrState:
         return " ".join(filter(None, (self.foreground, self.background, *self.attributes)))
 
     def apply(self, parameters: str) -> None:
-        codes = [int(part[:3]) if part else 0 for part in re.split("[;:]", parameters)[:MAX_PARAMETERS]]
+        codes = [code for part in parameters.split(";")[:MAX_PARAMETERS] for code in _codes(part)]
         while codes:
             code = codes.pop(0)
             if code == 0:
@@ -117,12 +117,21 @@ class SgrState:
             self.background = colour and f"bg={colour}"
 
 
+def _codes(part: str) -> list[int]:
+    """One parameter; with colons it has parts: `38:2::r:g:b` (the empty part names a colour space), `4:3`."""
+    codes = [int(number[:3]) if number else 0 for number in part.split(":")]
+    if codes[0] in (38, 48):
+        return codes[:2] + codes[3:6] if len(codes) >= 6 and codes[1] == 2 else codes
+    return [24] if codes[0] == 4 and codes[1:2] == [0] else codes[:1]
+
+
 def _extended(codes: list[int]) -> str | None:
-    """The colour after 38 or 48: `5;n` or `2;r;g;b`. Takes its codes; None if they are not a colour."""
+    """The colour after 38 or 48: `5;n` or `2;r;g;b`. Takes its codes, or all codes if they are not a colour."""
     kind = codes.pop(0) if codes else 0
     if kind == 5 and codes:
         return str(min(codes.pop(0), 255))
     if kind == 2 and len(codes) >= 3:
         red, green, blue = (min(codes.pop(0), 255) for _ in range(3))
         return f"#{red:02x}{green:02x}{blue:02x}"
+    codes.clear()
     return None

@@ -7,9 +7,9 @@ from typing import Protocol
 
 from tau.screen.blocks import Piece
 from tau.screen.cards import Card
-from tau.screen.cells import wrap_line
+from tau.screen.cells import clip_line
 from tau.screen.lines import Line, Span, plain_text
-from tau.screen.look import Look
+from tau.screen.look import Look, wrap
 from tau.screen.stream import MarkdownStream, piece_rows
 
 THINKING = "thinkingText italic"
@@ -33,6 +33,8 @@ class Block:
         if key == self._key:
             return self._rows
         rows = self.card.rows(look, now)
+        if not look.plain:  # a screen of a few columns has no room for signs and indentation
+            rows = [clip_line(row, look.width) for row in rows]
         if self.lead and rows:
             rows.insert(0, ())
         if printed and self._key is not None:
@@ -130,7 +132,7 @@ class _Label:
         return None
 
     def rows(self, look: Look, now: float) -> list[Line]:
-        return wrap_line((Span(look.thinking_label, THINKING),), look.width)
+        return wrap((Span(look.thinking_label, THINKING),), look.width)
 
 
 class TextSection:

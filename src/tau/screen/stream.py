@@ -8,9 +8,9 @@ from functools import lru_cache
 from tau.core.text.markup import ListBlock, Table, parse_markdown
 from tau.core.text.terminal_text import Cleaner
 from tau.screen.blocks import BlockSplitter, Piece
-from tau.screen.code import code_lines
+from tau.screen.code import CodeStream
 from tau.screen.lines import Line, Span
-from tau.screen.look import Look
+from tau.screen.look import Look, wrap
 from tau.screen.markdown import block_lines, inline_lines, prefixed
 from tau.screen.safe_text import tidy
 from tau.screen.tables import table_lines, table_widths
@@ -26,6 +26,7 @@ class MarkdownStream:
         self._cleaner = Cleaner()
         self._waiting: list[str] = []
         self._partial = ""  # the unfinished last line
+        self._code = CodeStream()
         self.version = 0
 
     def feed(self, chunk: str) -> None:
@@ -45,7 +46,10 @@ class MarkdownStream:
     def take(self) -> list[Piece]:
         self._read()
         pieces, self._splitter.pieces = self._splitter.pieces, []
-        return pieces
+        return [self._highlighted(piece) if piece.kind == "code" else piece for piece in pieces]
+
+    def _highlighted(self, piece: Piece) -> Piece:
+        return piece._replace(lines=self._code.lines(piece.source, piece.language, first=piece.first))
 
     def _read(self) -> None:
         if not self._waiting:
@@ -63,14 +67,17 @@ class MarkdownStream:
         partial = self._partial
         if self._splitter.in_code:
             shown = "" if _may_close(partial, self._splitter.fence) else partial
-        else:
-            shown = "" if _AMBIGUOUS.match(partial) else partial
+        else:  # a row of a table is shown when it is complete: its width decides about the columns
+            shown = "" if self._splitter.in_table or _AMBIGUOUS.match(partial) else partial
         complete, opened = self._splitter.preview(shown)
         rows = [row for piece in complete for row in piece_rows(piece, look, style)]
         if opened is None or (opened.kind == "text" and _may_be_table(opened.source)):
             return rows
         if opened.kind != "code":
             opened = opened._replace(source=completed(opened.source))
+        elif opened.source:  # complete lines of code are not in the tail
+            line = self._code.preview(opened.source[:-1], opened.language, first=opened.first)
+            opened = opened._replace(lines=(line,))
         return rows + piece_rows(opened, look, style)
 
 
@@ -111,7 +118,7 @@ def piece_rows(piece: Piece, look: Look, style: str = "") -> list[Line]:
 
 
 def _code_rows(piece: Piece, look: Look) -> list[Line]:
-    rows = code_lines(piece.source[:-1], piece.language, look) if piece.source else []
+    rows = [row for line in piece.lines for row in wrap(line, look.width)]
     if look.plain:
         return rows
     if piece.first:
@@ -161,7 +168,7 @@ def completed(source: str) -> str:
     head, text = source[:begin], source[begin:]
     if held := _HELD.search(text, max(len(text) - 2 * MAX_HELD, 0)):
         text = text[: held.start()]
-    text = text.rstrip(" ")
+    text = text.rstrip("*_~ ").removesuffix("\\")
     stack: list[str] = []
     at = 0
     while found := _SPECIAL.search(text, at):
@@ -182,7 +189,7 @@ def _flank(text: str, found: re.Match[str], stack: list[str]) -> None:
     """Note that emphasis begins or ends."""
     mark = found[2]
     before, after = text[found.start() - 1 : found.start()], text[found.end() : found.end() + 1]
-    closes = bool(before) and not before.isspace()
+    closes = bool(before) and not before.isspace() and (mark[0] != "_" or not after.isalnum())
     opens = not after.isspace() and (mark[0] != "_" or not before.isalnum())
     if closes and mark in stack:
         del stack[stack.index(mark) :]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tau.core.text.markup import Inlines, Table
-from tau.screen.cells import line_width, text_width, wrap_line
+from tau.screen.cells import line_width, text_width
 from tau.screen.lines import Line, Span, plain_text
-from tau.screen.look import Look
+from tau.screen.look import Look, wrap
 
 GAP = 3  # columns between two cells: " │ "
 MIN_COLUMN = 6  # narrower columns become `name: value` lines
@@ -84,9 +84,7 @@ def _longest_word(cell: Cell) -> int:
 
 
 def _row(cells: Sequence[Cell], widths: Sequence[int], alignments: Sequence[str], style: str) -> list[Line]:
-    wrapped = [
-        [row for line in cell for row in wrap_line(line, width)] for cell, width in zip(cells, widths, strict=True)
-    ]
+    wrapped = [[row for line in cell for row in wrap(line, width)] for cell, width in zip(cells, widths, strict=True)]
     out: list[Line] = []
     for number in range(max(map(len, wrapped))):
         spans: list[Span] = []
@@ -116,5 +114,5 @@ def _as_blocks(head: Sequence[Cell], rows: Sequence[Sequence[Cell]], look: Look)
         for name, cell in zip(head, row, strict=True):
             label = tuple(span._replace(style=f"{span.style} bold".strip()) for line in name for span in line)
             value = [span for line in cell for span in (*line, Span(" "))][:-1]
-            out += wrap_line((*label, Span(": ", "bold"), *value), look.width, "  " if look.width > 8 else "")
+            out += wrap((*label, Span(": ", "bold"), *value), look.width, "  " if look.width > 8 else "")
     return out or [tuple(span for name in head for line in name for span in (*line, Span(" ")))[:-1]]

@@ -7,9 +7,8 @@ from collections.abc import Hashable
 from tau.records.messages import BashExecution
 from tau.screen.cards.text import duration, indented, more, text_lines
 from tau.screen.cards.tools import RING_LINES, SHOWN_FROM_S, tail_rows
-from tau.screen.cells import wrap_line
 from tau.screen.lines import Line, Span
-from tau.screen.look import Look
+from tau.screen.look import Look, wrap
 from tau.screen.markdown import prefixed
 from tau.screen.safe_text import clean_text
 
@@ -57,7 +56,7 @@ class BashCard:
         sign = "!! " if self._hidden else "! "
         inside = look.narrower(len(sign))
         lines = clean_text(self._command).strip("\n").split("\n")
-        title = [row for line in lines for row in wrap_line((Span(line, f"{style} bold"),), inside.width)]
+        title = [row for line in lines for row in wrap((Span(line, f"{style} bold"),), inside.width)]
         rows = prefixed(title, (Span(sign, f"{style} bold"),), (Span(" " * len(sign)),))
         return [*rows, *indented(self._body(look.narrower(2)), look)]
 

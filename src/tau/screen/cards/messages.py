@@ -8,14 +8,15 @@ from typing import Literal
 
 from tau.records.messages import Image, Text
 from tau.screen.cards.text import clip, filled, head, indented, text_lines
-from tau.screen.cells import wrap_line
+from tau.screen.cells import line_width
 from tau.screen.lines import Line, Span
-from tau.screen.look import Look
+from tau.screen.look import Look, wrap
 from tau.screen.markdown import prefixed
 from tau.screen.safe_text import clean_text, one_line
 from tau.screen.stream import markdown_rows
 
 NoticeKind = Literal["info", "warning", "error"]
+RULE_COLUMNS = 80
 PROMPT_LINES = 40  # of a prompt, unless it is expanded
 
 _SKILL = re.compile(r'<skill name="([^"\n]{1,200})"[^>\n]{0,1000}>\n(.*?)\n</skill>(?:\n\n)?', re.DOTALL)
@@ -89,9 +90,9 @@ class LineCard(StaticCard):
     def rows(self, look: Look, now: float) -> list[Line]:
         if self._rule and not look.plain:
             row = clip((Span(f"── {self._text} ", "borderMuted"),), look)
-            spare = look.width - sum(len(span.text) for span in row)
-            return [(*row, Span("─" * max(min(spare, 80 - len(self._text)), 2), "borderMuted"))]
-        return wrap_line((Span(self._text, "dim"),), look.width)
+            spare = min(look.width, RULE_COLUMNS) - line_width(row)
+            return [(*row, Span("─" * spare, "borderMuted"))] if spare > 0 else [row]
+        return wrap((Span(self._text, "dim"),), look.width)
 
 
 _NOTICES: dict[NoticeKind, tuple[str, str]] = {
@@ -113,7 +114,7 @@ class NoticeCard(StaticCard):
         if word and text.lower().startswith(word.lower()):
             word = ""
         first, *others = (word + text).split("\n")
-        rows = wrap_line((Span(first, style),), look.width)
+        rows = wrap((Span(first, style),), look.width)
         inside = look.narrower(2)
         return rows + [row for line in others for row in indented(text_lines(line, inside, style), look)]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tau.screen.cells import clip_line, line_width, wrap_line
+from tau.screen.cells import clip_line, line_width
 from tau.screen.lines import Line, Span
-from tau.screen.look import Look
+from tau.screen.look import Look, wrap
 from tau.screen.safe_text import clean_text
 
 INDENT = 2
@@ -17,7 +17,7 @@ MAX_SHOWN_CHARACTERS = 200_000  # of one text, when it is expanded
 def text_lines(text: str, look: Look, style: str = "") -> list[Line]:
     """Plain text of several lines, wrapped."""
     lines = clean_text(text).split("\n")
-    return [row for line in lines for row in wrap_line((Span(line, style),) if line else (), look.width)]
+    return [row for line in lines for row in wrap((Span(line, style),) if line else (), look.width)]
 
 
 def indented(rows: Sequence[Line], look: Look) -> list[Line]:

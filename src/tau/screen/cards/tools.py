@@ -6,16 +6,16 @@ import re
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
+from tau.core.text.highlight import language_of_file
 from tau.records.base import encode
 from tau.records.events import Outcome
 from tau.screen.cards.diff import diff_rows
 from tau.screen.cards.messages import image_text, images_of, text_of
 from tau.screen.cards.text import clip, duration, head, indented, more, text_lines
 from tau.screen.cards.tool_titles import arriving_arguments, title_lines
-from tau.screen.cells import wrap_line
-from tau.screen.code import code_lines, language_of
+from tau.screen.code import code_rows
 from tau.screen.lines import Line, Span
-from tau.screen.look import Look
+from tau.screen.look import Look, wrap
 from tau.screen.markdown import prefixed
 from tau.screen.safe_text import clean_text, output_lines
 
@@ -124,7 +124,7 @@ class ToolCard:
             return prefixed(lines, (Span(_WORDS.get(self.status, "")),), ())
         sign, style = _SIGNS[self.status]
         inside = look.narrower(2)
-        rows = [row for line in lines for row in wrap_line(line, inside.width)]
+        rows = [row for line in lines for row in wrap(line, inside.width)]
         return prefixed(head(rows, TITLE_ROWS, inside), (Span(f"{sign} ", style),), (Span("  "),))
 
     def _body(self, arguments: Mapping[str, Any], look: Look) -> list[Line]:
@@ -176,11 +176,11 @@ def tail_rows(text: str, count: int, look: Look, style: str = "toolOutput") -> l
     if not text:
         return []
     if look.expanded or look.plain:
-        return [row for line in output_lines(text, style) for row in wrap_line(line, look.width)]
+        return [row for line in output_lines(text, style) for row in wrap(line, look.width)]
     *_, shown = _last_lines(text, count)
     longest = look.width * count
     lines = output_lines("\n".join(line[-longest * 4 :] for line in shown), style)
-    rows = [row for line in lines for row in wrap_line(line, look.width)]
+    rows = [row for line in lines for row in wrap(line, look.width)]
     above = text.count("\n") + 1 - len(shown)
     if len(rows) > count:
         above, rows = max(above, 1), rows[-count:]
@@ -205,7 +205,7 @@ def _head_of_code(text: str, path: str, count: int, look: Look) -> list[Line]:
     if not text:
         return []
     shown, left = _first_lines(text, count, look)
-    rows = code_lines(clean_text(shown), language_of(path), look, "toolOutput")
+    rows = code_rows(clean_text(shown), language_of_file(path), look, "toolOutput")
     return _with_rest(rows, count, left, look)
 
 
