@@ -485,7 +485,7 @@ def test_an_unknown_command_is_refused_and_not_sent(tmp_path: Path) -> None:
     with Terminal(tmp_path, answers=[{"text": "sent"}] * 3) as terminal:
         assert "Unknown command /qiut. Did you mean /quit?" in terminal.ask("/qiut")
         assert "Unknown command /compcat. Did you mean /compact?" in terminal.ask("/compcat now")
-        assert "Unknown command /zork. /help lists the commands." in terminal.ask("/zork")
+        assert "Unknown command /xyzzy. /help lists the commands." in terminal.ask("/xyzzy")
         for line in ("//zork", " /zork", "/etc/hosts what is it"):
             assert "sent" in terminal.ask(line)
     assert texts_asked(tmp_path) == ["/zork", " /zork", "/etc/hosts what is it"]
