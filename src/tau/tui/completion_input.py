@@ -67,9 +67,7 @@ class CompletionInput:
         self._changed()
 
     def _accept(self, accepted: Accepted) -> None:
-        self._editor.replace_before_cursor(accepted.before, accepted.text)
-        if accepted.after:
-            self._editor.perform("tui.editor.deleteCharForward")
+        self._editor.replace_around_cursor(accepted.before, accepted.text, accepted.after)
         self._changed()
         if accepted.submits:
             self._submit()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from base64 import b64encode
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
@@ -22,16 +21,17 @@ from tau.records.events import (
     ThinkingLevelChanged,
     ToolEnd,
 )
-from tau.records.messages import BashExecution, Image
+from tau.records.messages import BashExecution
 from tau.runtime.app.batch import Prompt
 from tau.runtime.app.factory import SessionFactory
 from tau.runtime.app.handle import SessionHandle
 from tau.runtime.app.process import GarbageCollector, StopRequest
+from tau.runtime.extensions.dialogs import dialog_id
 from tau.runtime.models.readable_errors import readable_error
-from tau.screen import editor as editing
-from tau.screen.bindings import Bindings
+from tau.screen.bindings import key_label
 from tau.screen.colors import color_depth
 from tau.screen.input_events import Focus, InputEvent, Reply
+from tau.screen.key_table import KEYS
 from tau.screen.styles import Palette
 from tau.screen.transcript import Transcript
 from tau.screen.working import Working
@@ -40,6 +40,7 @@ from tau.tui.background import BackgroundTasks
 from tau.tui.display import Display
 from tau.tui.frames import frame_interval_s
 from tau.tui.keyboard import Keyboard
+from tau.tui.prompt_input import PromptInput
 from tau.tui.questions import Questions
 from tau.tui.session_facts import SessionFacts
 from tau.tui.submit import submit
@@ -63,7 +64,10 @@ class Interface:
         settings, loop = factory.settings, asyncio.get_running_loop()
         transcript = Transcript(readable=lambda text: readable_error(text, handle.models))
         transcript.hide_thinking = settings.hide_thinking_block
-        self.view = View(transcript, editing.Editor(), Working(factory.options.budget.max_cost))
+        self._input = PromptInput(
+            handle, factory.config.agent_dir, lambda: self.take_submission(follow_up=False), self.changed
+        )
+        self.view = View(transcript, self._input.editor, Working(factory.options.budget.max_cost))
         palette = Palette(depth=color_depth(os.environ, settings.terminal.true_color))
         remote = bool(os.environ.get("SSH_CONNECTION"))
         self._display = Display(terminal, palette, self.view, frame_interval_s(os.environ), remote=remote)
@@ -71,7 +75,10 @@ class Interface:
         self.view.panels = self._questions
         self._display.on_clock(self._questions.next_change)
         self._facts = SessionFacts(handle, factory)
-        self._keyboard = Keyboard(self.view.editor, Bindings(), Actions(self).table, self._questions, NoCompletions())
+        self.view.completions = completions = self._input.completions
+        self._keyboard = Keyboard(
+            self.view.editor, self._input.load_bindings(), Actions(self).table, self._questions, completions
+        )
         terminal.on_input(self._on_input)
         terminal.on_suspend(self.suspend)
 
@@ -85,6 +92,8 @@ class Interface:
             self.view.transcript.add_notice(f"tau {__version__}, {name}. /help lists the commands, Ctrl+C twice exits.")
         if self.handle.log.message_count:
             self.view.transcript.add_entries(list(self.handle.log.messages), self.handle.settings.resume_lines)
+        for warning in self._input.problems:
+            self.view.transcript.add_notice(warning, "warning")
         self._update_footer()
         self._display.paint()
 
@@ -92,6 +101,7 @@ class Interface:
         """Start the extensions, send the prompts of the command line; then keys and events drive everything."""
         self.handle.on_exit_request(self.quit)
         await self.handle.start()
+        await self._input.commands.update()
         for prompt in prompts:
             await self.handle.submit(prompt.text, prompt.images, "follow_up")
         await asyncio.Event().wait()
@@ -137,21 +147,24 @@ class Interface:
         return asyncio.get_running_loop().time()
 
     def take_submission(self, *, follow_up: bool) -> None:
-        taken = self.view.editor.take()
+        prompt, entry = self._input.take()
+        if entry is not None:
+            self.start(self._input.save(entry))
         self._questions.submitted()
         self.changed()
-        if taken.text.strip() or taken.images:
-            images = [Image(b64encode(image.data).decode(), image.mime_type) for image in taken.images]
-            self.start(submit(self, taken.text, images, "follow_up" if follow_up else "steer"))
+        if prompt.text.strip() or prompt.images:
+            self.start(submit(self, prompt.text, prompt.images, "follow_up" if follow_up else "steer"))
 
     def suspend(self) -> None:
         self._terminal.suspend()
 
     async def edit_externally(self) -> None:
-        self.say("No external editor yet.")
+        await self._input.edit_externally(self._terminal.handed_over())
+        self.changed()
 
     async def paste_image(self) -> None:
-        self.say("No clipboard yet.")
+        await self._input.paste_clipboard()
+        self.changed()
 
     # Surface.
 
@@ -160,14 +173,16 @@ class Interface:
         self._display.changed()
 
     async def choose(self, title: str, options: Sequence[str], chosen: int = 0) -> int | None:
-        return None
+        names = list(options)
+        answer = await self.handle.dialogs.ask(Select(dialog_id(), title, names))
+        return names.index(answer) if answer in names else None
 
     def set_editor_text(self, text: str) -> None:
         self.view.editor.set_text(text)
         self.changed()
 
     async def copy(self, text: str) -> str:
-        return ""
+        return await self._input.copy(text, self._terminal.write)
 
     def show_session(self, title: str, lines: int) -> None:
         self.view.transcript.add_rule(title)
@@ -205,12 +220,9 @@ class Interface:
         self._stop.ask(ANSWERED)
 
     def hotkeys(self) -> Sequence[tuple[str, str]]:
-        return []
-
-
-class NoCompletions:
-    def key(self, actions: Sequence[str]) -> bool:
-        return False
-
-    def edited(self) -> None:
-        pass
+        bindings = self._keyboard.bindings
+        return [
+            (", ".join(key_label(key, self._input.platform) for key in keys), action.description)
+            for action in KEYS
+            if (keys := bindings.keys(action.id))
+        ]

@@ -1,0 +1,37 @@
+"""The slash commands that the editor offers: those of the terminal, of extensions, prompt templates and skills."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tau.runtime.app.handle import SessionHandle
+from tau.tui.commands import COMMANDS, Command
+from tau.tui.completions import ArgumentValue, CommandEntry
+
+FILE_COMMANDS = ("export", "import")  # their argument is a path
+
+
+class CommandList:
+    def __init__(self, handle: SessionHandle) -> None:
+        self._handle = handle
+        self._own = [self._entry(command) for command in COMMANDS]
+        self._of_session: list[CommandEntry] = []
+
+    def entries(self) -> Sequence[CommandEntry]:
+        return [*self._own, *self._of_session]
+
+    async def update(self) -> None:
+        """Ask the session again: extensions were loaded, or reloaded."""
+        own = {command.name for command in COMMANDS}
+        self._of_session = [
+            CommandEntry(command.name, command.description if isinstance(command.description, str) else "")
+            for command in await self._handle.commands()
+            if command.name not in own
+        ]
+
+    def _entry(self, command: Command) -> CommandEntry:
+        values = None if command.values is None else self._values(command.values)
+        return CommandEntry(command.name, command.about, command.hint, values, command.name in FILE_COMMANDS)
+
+    def _values(self, values: Callable[[SessionHandle], Sequence[str]]) -> Callable[[str], list[ArgumentValue]]:
+        return lambda _: [ArgumentValue(value) for value in values(self._handle)]

@@ -1,0 +1,112 @@
+"""Everything around the prompt editor: its history file, completions, the clipboard and an external editor."""
+
+from __future__ import annotations
+
+import os
+from base64 import b64encode
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import NamedTuple
+
+from tau.concurrency.threads import run_in_thread
+from tau.errors import CommandError
+from tau.records.messages import Image
+from tau.runtime.app.handle import SessionHandle
+from tau.screen.bindings import Bindings
+from tau.screen.editor import Editor
+from tau.screen.history import History, HistoryEntry
+from tau.tui.clipboard import Clipboard
+from tau.tui.command_list import CommandList
+from tau.tui.completion_input import CompletionInput
+from tau.tui.external_editor import edit_externally, editor_command
+from tau.tui.file_index import FileIndex
+from tau.tui.history_file import HistoryFile
+from tau.tui.platform import current_platform
+
+
+class TypedPrompt(NamedTuple):
+    text: str
+    images: Sequence[Image]
+
+
+class PromptInput:
+    """`submit` sends the text of the editor; `changed` draws the screen again."""
+
+    def __init__(
+        self, handle: SessionHandle, agent_dir: Path, submit: Callable[[], None], changed: Callable[[], None]
+    ) -> None:
+        self._handle = handle
+        self._agent_dir = agent_dir
+        self.platform = current_platform(os.environ)
+        self.problems: list[str] = []
+        self._history = HistoryFile(agent_dir, handle.cwd)
+        self._clipboard = Clipboard(self.platform, os.environ, handle.cwd)
+        self.editor = Editor(self._load_history())
+        self.commands = CommandList(handle)
+        self.completions = CompletionInput(
+            self.editor,
+            FileIndex(handle.cwd),
+            self.commands.entries,
+            handle.settings.autocomplete_max_visible,
+            submit=submit,
+            changed=changed,
+        )
+
+    def _load_history(self) -> History:
+        try:
+            return History(self._history.load())
+        except OSError as error:
+            self.problems.append(f"The prompt history cannot be read: {error}")
+            return History()
+
+    def load_bindings(self) -> Bindings:
+        """The keys of keybindings.json; its mistakes are added to `problems`."""
+        try:
+            text = (self._agent_dir / "keybindings.json").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return Bindings(self.platform)
+        bindings, warnings = Bindings.parse(text, self.platform)
+        self.problems += warnings
+        return bindings
+
+    def take(self) -> tuple[TypedPrompt, HistoryEntry | None]:
+        """The text and images to send, and the entry to add to the history."""
+        before = self.editor.history.entries
+        taken = self.editor.take()
+        after = self.editor.history.entries
+        self.completions.close()
+        images = [Image(b64encode(image.data).decode(), image.mime_type) for image in taken.images]
+        return TypedPrompt(taken.text, images), after[-1] if after and after != before else None
+
+    async def save(self, entry: HistoryEntry) -> None:
+        try:
+            await run_in_thread(lambda: self._history.append(entry), "prompt history")
+        except (OSError, TimeoutError) as error:
+            raise CommandError(f"The prompt could not be added to the history: {error}") from None
+
+    async def edit_externally(self, handed_over: AbstractContextManager[object]) -> None:
+        """Let an external editor change the text. `handed_over` gives it the terminal."""
+        command = editor_command(self._handle.settings.external_editor, os.environ, self._handle.cwd)
+        edited = await edit_externally(self.editor.expanded(), command, handed_over)
+        if edited.text is None:
+            raise CommandError(edited.error)
+        self.editor.set_expanded(edited.text)
+
+    async def paste_clipboard(self) -> None:
+        """Insert the image in the clipboard, or its text."""
+        content = await self._clipboard.read()
+        if content.image is not None:
+            self.editor.insert_image(content.image)
+        elif content.text:
+            self.editor.paste(content.text)
+        else:
+            raise CommandError(content.error or "The clipboard is empty.")
+
+    async def copy(self, text: str, write: Callable[[bytes], None]) -> str:
+        """Copy to the clipboard. `write` sends a sequence to the terminal. Returns how it was done."""
+        copied = await self._clipboard.copy(text)
+        if copied.error:
+            raise CommandError(copied.error)
+        write(copied.sequence)
+        return f"with {copied.method}"
