@@ -40,7 +40,7 @@ class Actions:
         self.table: dict[str, Callable[[], None]] = {
             "app.interrupt": self.interrupt,
             "app.clear": self.clear,
-            "app.exit": self.exit,
+            "app.exit": interface.quit,
             "app.suspend": interface.suspend,
             "app.editor.external": lambda: interface.start(interface.edit_externally()),
             "app.clipboard.pasteImage": lambda: interface.start(interface.paste_image()),
@@ -62,7 +62,7 @@ class Actions:
             "tui.input.submit": lambda: interface.take_submission(follow_up=False),
         }
 
-    # Escape, Ctrl+C, Ctrl+D.
+    # Escape and Ctrl+C.
 
     def interrupt(self) -> None:
         interface, now = self._interface, self._interface.now()
@@ -107,13 +107,6 @@ class Actions:
         elif not self.stop_innermost():
             interface.say("Press Ctrl+C again to exit.")
         interface.changed()
-
-    def exit(self) -> None:
-        if not self._interface.view.editor.empty:
-            self._interface.view.editor.perform("tui.editor.deleteCharForward")
-            self._interface.changed()
-        else:
-            self._interface.quit()
 
     # Queues.
 

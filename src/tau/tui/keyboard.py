@@ -53,6 +53,9 @@ class Keyboard:
         if self._editor.waits_for_character and key.text:
             self._editor.insert(key.text)
             return
+        if "app.exit" in actions and self._editor.empty:  # Ctrl+D in a text deletes a character
+            self._actions["app.exit"]()
+            return
         if any(self._perform(action) for action in actions):
             return
         if key.text:
