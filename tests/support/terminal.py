@@ -24,16 +24,11 @@ from typing import Any
 
 import pyte
 
+from support.terminal_keys import key_bytes
+
 TIMEOUT_S = 20.0
 QUIET_S = 0.15
-
-_KEYS = {
-    **{"enter": b"\r", "tab": b"\t", "escape": b"\x1b", "backspace": b"\x7f", "space": b" ", "shift+tab": b"\x1b[Z"},
-    **{"shift+enter": b"\x1b[13;2u", "ctrl+-": b"\x1f", "ctrl+]": b"\x1d", "ctrl+alt+]": b"\x1b\x1d"},
-    **{"delete": b"\x1b[3~", "insert": b"\x1b[2~", "pageUp": b"\x1b[5~", "pageDown": b"\x1b[6~"},
-}
-_LETTER_KEYS = {"up": "A", "down": "B", "right": "C", "left": "D", "end": "F", "home": "H"}
-_MODIFIERS = {"shift": 1, "alt": 2, "ctrl": 4, "super": 8}
+PUMP_S = 0.2
 
 _SEQUENCE = re.compile(
     rb"\x1b\[(?P<mark>[?<>=]?)(?P<parameters>[0-9;:]*)(?P<more>[ -/]*)(?P<final>[@-~])"
@@ -61,7 +56,7 @@ ANSWERS: dict[str, dict[bytes, bytes]] = {
 }
 
 
-class Screen(pyte.HistoryScreen):  # type: ignore[misc]
+class Screen(pyte.HistoryScreen):
     """pyte, with the resize of a terminal that cuts rows and does not reflow, and keeps the cursor on its row."""
 
     def resize(self, lines: int | None = None, columns: int | None = None) -> None:
@@ -247,7 +242,8 @@ class Terminal:
         return termios.tcgetattr(self._slave)
 
     def signal(self, number: signal.Signals) -> None:
-        self.process.send_signal(number)
+        """To the program, or to what runs in the foreground of a shell."""
+        os.killpg(os.tcgetpgrp(self._master), number)
 
     def hang_up(self) -> None:
         os.close(self._master)
@@ -278,9 +274,14 @@ class Terminal:
         return f"{what}; the screen:\n{self._shown()}\nthe last output: {bytes(self._raw[-500:])!r}"
 
     def _pump(self, timeout: float) -> bool:
-        """Take what has been written, waiting for the first of it. False if there was nothing."""
+        """Take what has been written, waiting for the first of it, but not all that never ends. False for nothing."""
         anything = False
-        while not self._ended and select.select([self._master], [], [], 0 if anything else timeout)[0]:
+        deadline = time.monotonic() + timeout + PUMP_S
+        while (
+            not self._ended
+            and time.monotonic() < deadline
+            and select.select([self._master], [], [], 0 if anything else timeout)[0]
+        ):
             try:
                 data = os.read(self._master, 65536)
             except OSError as error:
@@ -308,21 +309,3 @@ class Terminal:
 
 # The pseudo terminal becomes the controlling terminal of the new session.
 _STARTER = "import os, sys; os.close(os.open(sys.argv[1], os.O_RDWR)); os.execvp(sys.argv[2], sys.argv[2:])"
-
-
-def key_bytes(key: str) -> bytes:
-    if key in _KEYS:
-        return _KEYS[key]
-    *modifiers, name = key.split("+") if key != "+" else ["+"]
-    bits = sum(_MODIFIERS[modifier] for modifier in modifiers)
-    if name in _LETTER_KEYS:
-        return f"\x1b[{f'1;{bits + 1}' if bits else ''}{_LETTER_KEYS[name]}".encode()
-    if bits in (2, 3) and name not in _KEYS:
-        return b"\x1b" + (name.upper() if bits == 3 else name).encode()
-    if bits == 2:
-        return b"\x1b" + _KEYS[name]
-    if bits == 4 and len(name) == 1 and name.isalpha():
-        return bytes([ord(name) & 31])
-    if bits:
-        return f"\x1b[{ord(_KEYS[name]) if name in _KEYS else ord(name)};{bits + 1}u".encode()
-    return name.encode()

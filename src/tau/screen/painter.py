@@ -55,12 +55,16 @@ class Painter:
         self._pen.show(frame.cursor is not None)
         return self._pen.finish(self.synchronized)
 
-    def resize(self, rows: int, columns: int, *, reflows: bool) -> bytes:
-        """The terminal has a new size. The next frame is drawn again from its top on; rows above that stay.
+    def resize(self, rows: int, columns: int, *, reflows: bool, live_top: int = 0) -> bytes:
+        """The terminal has a new size. Rows from `live_top` on are drawn again; those above are left to the terminal.
 
-        A terminal that reflows has split each row into as many as the new width needs.
+        A terminal that reflows has split each row into as many as the new width needs. Nothing is written before the
+        next frame.
         """
         self._size = (max(1, rows), max(1, columns))
+        kept = min(max(self.first_visible, live_top), self._pen.row)
+        del self._drawn[: max(0, kept - self.first_visible)]
+        self.first_visible = max(self.first_visible, kept)
         if reflows:
             heights = [_height(line_width(line), columns) for line in self._drawn]
             self._resized = heights, (self._pen.column or 0) // max(1, columns)
@@ -95,20 +99,17 @@ class Painter:
     def _start(self, top: int, heights: list[int], within: int) -> None:
         """Go to the first row of the frame and erase from there: keys echoed at the start, the old end after a resize.
 
-        It goes up too little rather than too far: a row twice on the screen is better than a lost one.
+        Where the rows above the cursor are more than the screen has, some are in the history, and the frame begins at
+        the top of the screen: a row that is there twice is better than a lost one.
         """
         pen, offset = self._pen, self.first_visible
-        row, target, climbed = pen.row, max(top, self.first_visible), min(within, self._size[0] - 1)
-        while row > target and climbed + heights[row - 1 - offset] < self._size[0]:
-            row -= 1
-            climbed += heights[row - offset]
-        if target > row and row == pen.row:
-            climbed -= sum(heights[row - offset : target - offset])
-            row = target
-        pen.climb(climbed)
+        target = max(top, self.first_visible)
+        above = sum(heights[target - offset : pen.row - offset]) + within
+        below = sum(heights[pen.row - offset : target - offset])
+        pen.climb(min(above, self._size[0] - 1) - below)
         pen.add("\r" + ERASE_BELOW)
-        pen.row, pen.column = row, 0
-        self.first_visible, self._bottom = row, row + 1
+        pen.row, pen.column = target, 0
+        self.first_visible, self._bottom = target, target + 1
         self._drawn = []
         self._resized = None
 

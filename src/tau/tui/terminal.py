@@ -33,7 +33,7 @@ from tau.tui.terminal_modes import (
 from tau.tui.terminal_output import TerminalOutput
 from tau.tui.tty import Tty
 
-LAST_OUTPUT_TIMEOUT_S = 0.2
+LAST_OUTPUT_TIMEOUT_S = 1.0  # a slow terminal may still get what restores it
 LATE_REPLIES_TIMEOUT_S = 0.1
 
 
@@ -196,7 +196,7 @@ class Terminal:
         self._input.stop()
         left = self._output.take()
         whole = self._tty.write_all(left, LAST_OUTPUT_TIMEOUT_S)
-        self._tty.write_all((b"" if whole else ABORT_FRAME) + self._modes.undo(), LATE_REPLIES_TIMEOUT_S)
+        self._tty.write_all((b"" if whole else ABORT_FRAME) + self._modes.undo(), LAST_OUTPUT_TIMEOUT_S)
         if self._state.asked:
             self._tty.discard_input(LATE_REPLIES_TIMEOUT_S, _until_last_reply())
             self._state.asked = False
