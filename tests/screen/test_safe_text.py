@@ -133,8 +133,8 @@ def test_an_escape_sequence_cut_into_pieces_is_still_removed() -> None:
         stream.take()
         assert "ow" not in plain_text(stream.tail(Look(40))[0])
     stream.finish()
-    [piece] = stream.take()
-    assert piece.source == "a red end"
+    [whole] = stream.take()
+    assert whole.source == "a red end"
 
 
 # Colours of command output

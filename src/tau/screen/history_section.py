@@ -23,10 +23,9 @@ RESUME_LINES = 200
 class HistorySection:
     """Shows the last `limit` lines of entries or messages, and how many messages are before them."""
 
-    def __init__(self, entries: Sequence[Any], limit: int = RESUME_LINES, *, lead: bool = True) -> None:
+    def __init__(self, entries: Sequence[Any], limit: int = RESUME_LINES) -> None:
         self._entries = entries
         self._limit = limit
-        self._lead = lead
         self._made: list[Block] | None = None
 
     @property
@@ -38,9 +37,9 @@ class HistorySection:
             self._made = self._make(look, now)
         return self._made
 
-    def forget(self, count: int) -> None:
+    def splice(self, start: int, end: int, blocks: Sequence[Block] = ()) -> None:
         if self._made is not None:
-            del self._made[:count]
+            self._made[start:end] = blocks
 
     def _make(self, look: Look, now: float) -> list[Block]:
         results: dict[str, m.ToolResult] = {}
@@ -56,15 +55,13 @@ class HistorySection:
                     break
                 count = len(block.rows(look, now))
                 if lines + count > self._limit:
-                    block = Block(_End(block.card, count - (self._limit - lines)))
+                    block = Block(_End(block.card, count - block.lead - (self._limit - lines)))
                 lines += count
                 blocks.append(block)
         earlier = sum(_is_message(entry) for entry in self._entries[:left])
         if earlier:
             word = "message" if earlier == 1 else "messages"
-            blocks.append(Block(LineCard(f"… {earlier:,} earlier {word} · Alt+O"), lead=self._lead))
-        elif blocks:
-            blocks[-1].lead = blocks[-1].lead and self._lead
+            blocks.append(Block(LineCard(f"… {earlier:,} earlier {word} · Alt+O"), lead=True))
         self._entries = ()
         return blocks[::-1]
 

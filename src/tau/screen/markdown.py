@@ -16,12 +16,14 @@ from tau.core.text.markup import (
     Rule,
     Table,
 )
+from tau.screen.cells import clip_line
 from tau.screen.code import code_rows
 from tau.screen.lines import Line, Span
 from tau.screen.look import Look, wrap
 from tau.screen.tables import table_lines
 
 MAX_RULE_COLUMNS = 80
+MIN_TEXT_COLUMNS = 6  # text is not indented further if less is left for it
 LINK_SCHEMES = ("http://", "https://", "mailto:")
 
 
@@ -45,6 +47,8 @@ def _block(block: Block, look: Look, style: str) -> list[Line]:
             rows = code_rows(text, language, look)
             return [_fence(language), *rows, _fence()] if fenced and not look.plain else rows
         case Quote(blocks=blocks):
+            if not look.plain and look.width < MIN_TEXT_COLUMNS:
+                return block_lines(blocks, look, merge(style, "mdQuote italic"))
             inside = block_lines(blocks, look.narrower(2), merge(style, "mdQuote italic"))
             return prefixed(inside, (Span("> " if look.plain else "│ ", "mdQuoteBorder"),))
         case ListBlock(start=start, items=items):
@@ -61,10 +65,10 @@ def _fence(language: str = "") -> Line:
 
 def _heading(level: int, content: Inlines, look: Look) -> list[Line]:
     style = "mdHeading bold underline" if level == 1 else "mdHeading bold"
-    rows = text_rows(content, look, style)
-    if look.plain or level > 2:
+    if look.plain or (level > 2 and look.width > 2 * MIN_TEXT_COLUMNS):
+        rows = text_rows(content, look.narrower(level + 1), style)
         return prefixed(rows, (Span("#" * level + " ", style),), (Span(" " * (level + 1)),))
-    return rows
+    return text_rows(content, look, style)
 
 
 def _list(start: int | None, items: Sequence[ListItem], look: Look, style: str) -> list[Line]:
@@ -74,7 +78,11 @@ def _list(start: int | None, items: Sequence[ListItem], look: Look, style: str) 
         first: Line = (Span(marker, "mdListBullet"),)
         if item.checked is not None:
             first += (Span("[x] " if item.checked else "[ ] ", "mdListBullet"),)
-        inside = block_lines(item.blocks, look.narrower(len(marker)), style, tight=True)
+        columns = sum(len(span.text) for span in first)
+        if not look.plain and look.width - columns < MIN_TEXT_COLUMNS:  # the text stands below its marker
+            rows += [clip_line(first, look.width), *block_lines(item.blocks, look, style, tight=True)]
+            continue
+        inside = block_lines(item.blocks, look.narrower(columns), style, tight=True)
         rows += prefixed(inside or [()], first, (Span(" " * len(marker)),))
     return rows
 

@@ -16,20 +16,25 @@ THINKING = "thinkingText italic"
 
 
 class Block:
-    """The rows of a card, made again only when they may have changed. `lead`: an empty row stands before it."""
+    """The rows of a card, made again only when they may have changed.
 
-    __slots__ = ("_key", "_rows", "card", "forgotten", "lead")
+    `lead`: an empty row stands before it, unless it is the first row of all. `replaces`: it stands for blocks that may
+    be printed already.
+    """
 
-    def __init__(self, card: Card, *, lead: bool = False) -> None:
+    __slots__ = ("_key", "_replaces", "_rows", "card", "forgotten", "lead")
+
+    def __init__(self, card: Card, *, lead: bool = False, replaces: bool = False) -> None:
         self.card = card
         self.lead = lead
         self.forgotten = False  # it has scrolled off the screen
-        self._key: tuple[Look, Hashable] | None = None
+        self._replaces = replaces
+        self._key: tuple[Look, Hashable, bool] | None = None
         self._rows: list[Line] = []
 
     def rows(self, look: Look, now: float, printed: int = 0) -> list[Line]:
-        """`printed` rows are above the screen: they stay as they are, and there are at least so many."""
-        key = look, self.card.state(now)
+        """The first `printed` rows are above the screen: they stay as they are, and do not get fewer."""
+        key = look, self.card.state(now), self.lead
         if key == self._key:
             return self._rows
         rows = self.card.rows(look, now)
@@ -37,12 +42,17 @@ class Block:
             rows = [clip_line(row, look.width) for row in rows]
         if self.lead and rows:
             rows.insert(0, ())
-        if printed and self._key is not None:
-            same_width = self._key[0].width == look.width
-            skip = printed if same_width else _rows_with(self._rows[:printed], rows)
-            rows = self._rows[:printed] + rows[skip:]
+        if printed:
+            rows = self._after(rows, look, printed)
         self._key, self._rows = key, rows
         return rows
+
+    def _after(self, rows: list[Line], look: Look, printed: int) -> list[Line]:
+        if self._key is None:
+            return rows + [()] * (printed - len(rows)) if self._replaces else rows
+        kept = self._rows[:printed]
+        same_width = self._key[0].width == look.width
+        return kept + rows[len(kept) if same_width else _rows_with(kept, rows) :]
 
 
 def _rows_with(printed: Sequence[Line], rows: Sequence[Line]) -> int:
@@ -67,16 +77,16 @@ class Section(Protocol):
 
     def blocks(self, look: Look, now: float) -> Sequence[Block]: ...
 
-    def forget(self, count: int) -> None:
-        """The first `count` blocks have scrolled off the screen."""
+    def splice(self, start: int, end: int, blocks: Sequence[Block] = ()) -> None:
+        """Put `blocks` in place of finished blocks: those that have scrolled off the screen, or are not shown."""
         ...
 
 
 class CardSection:
     """One card. `key` names what the card is about, if a later card may replace it."""
 
-    def __init__(self, card: Card, *, lead: bool = True, key: str = "") -> None:
-        self.block = Block(card, lead=lead)
+    def __init__(self, card: Card, *, key: str = "") -> None:
+        self.block = Block(card, lead=True)
         self.key = key
         self._blocks = [self.block]
 
@@ -87,10 +97,10 @@ class CardSection:
     def blocks(self, look: Look, now: float) -> Sequence[Block]:
         return self._blocks
 
-    def forget(self, count: int) -> None:
-        for block in self._blocks[:count]:
+    def splice(self, start: int, end: int, blocks: Sequence[Block] = ()) -> None:
+        for block in self._blocks[start:end]:
             block.forgotten = True
-        del self._blocks[:count]
+        self._blocks[start:end] = blocks
 
 
 class PieceCard:
@@ -138,16 +148,15 @@ class _Label:
 class TextSection:
     """Text or thinking of a model, streamed or whole."""
 
-    def __init__(self, *, thinking: bool = False, lead: bool = True) -> None:
+    def __init__(self, *, thinking: bool = False) -> None:
         self.stream = MarkdownStream()
         self.open = True
         self._thinking = thinking
         self._style = THINKING if thinking else ""
-        self._lead = lead
         self._tail = _TailCard(self.stream, self._style)
         self._settled: list[Block] = []
-        self._last = Block(self._tail, lead=lead)
-        self._label = [Block(_Label(), lead=lead)]
+        self._last = Block(self._tail, lead=True)
+        self._label: list[Block] = []  # not empty while the text is hidden
 
     def finish(self) -> None:
         if self.open:
@@ -156,19 +165,20 @@ class TextSection:
 
     def blocks(self, look: Look, now: float) -> Sequence[Block]:
         self._settle(self.stream.take())
-        if self._thinking and look.hide_thinking:
-            return self._label if self._settled or self.open else []
+        if self._thinking and look.hide_thinking and (self._settled or self.open):
+            self._label = self._label or [Block(_Label(), lead=True, replaces=True)]
+            return self._label
+        self._label = []
         return [*self._settled, self._last] if self.open else self._settled
 
     def _settle(self, pieces: Iterable[Piece]) -> None:
         for piece in pieces:
             begun = self._tail.begun
-            self._settled.append(
-                Block(
-                    PieceCard(piece if begun else piece._replace(gap=False), self._style), lead=not begun and self._lead
-                )
-            )
+            card = PieceCard(piece if begun else piece._replace(gap=False), self._style)
+            self._settled.append(Block(card, lead=not begun))
             self._tail.begun, self._last.lead = True, False
 
-    def forget(self, count: int) -> None:
-        del self._settled[:count]
+    def splice(self, start: int, end: int, blocks: Sequence[Block] = ()) -> None:
+        if self._label:
+            start, end = 0, len(self._settled)
+        self._settled[start:end] = blocks

@@ -11,7 +11,7 @@ from tau.screen.blocks import BlockSplitter, Piece
 from tau.screen.code import CodeStream
 from tau.screen.lines import Line, Span
 from tau.screen.look import Look, wrap
-from tau.screen.markdown import block_lines, inline_lines, prefixed
+from tau.screen.markdown import block_lines, inline_lines
 from tau.screen.safe_text import tidy
 from tau.screen.tables import table_lines, table_widths
 
@@ -113,7 +113,8 @@ def piece_rows(piece: Piece, look: Look, style: str = "") -> list[Line]:
             blocks = (blocks[0]._replace(start=piece.number), *blocks[1:])
         rows = block_lines(blocks, look, style)
     if piece.indent:
-        rows = prefixed(rows, (Span(" " * piece.indent),), ())
+        pad = Span(" " * piece.indent)
+        rows = [(pad, *row) if row else row for row in rows]
     return [(), *rows] if piece.gap and rows else rows
 
 

@@ -100,6 +100,8 @@ def _row(cells: Sequence[Cell], widths: Sequence[int], alignments: Sequence[str]
 
 
 def _aligned(part: Line, width: int, alignment: str, *, last: bool) -> list[Span]:
+    if last and not part:
+        return []
     spare = width - line_width(part)
     before = {"right": spare, "center": spare // 2}.get(alignment, 0)
     after = 0 if last else spare - before

@@ -28,6 +28,7 @@ from tau.screen.history_section import (
     compaction_card,
     ending_notice,
 )
+from tau.screen.layout import MAX_WAITING, forget, hide, lay_out
 from tau.screen.lines import Line
 from tau.screen.look import Look
 from tau.screen.sections import CardSection, Section, TextSection
@@ -44,6 +45,7 @@ class Transcript:
         self._readable = readable
         self._sections: list[Section] = []
         self._base = 0  # the absolute number of the first row of the first section
+        self._shown = 0  # the number of the first row that was not shown yet
         self._answer = _Answer()
         self._calls: dict[str, CardSection] = {}
         self._bash: list[BashCard] = []
@@ -84,7 +86,7 @@ class Transcript:
         self.changed = True
 
     def add_card(self, card: Card) -> None:
-        self._add(CardSection(card, lead=bool(self._sections or self._base)))
+        self._add(CardSection(card))
         self.changed = True
 
     def add_notice(self, text: str, kind: NoticeKind = "info") -> None:
@@ -97,16 +99,14 @@ class Transcript:
     def replace_line(self, key: str, text: str) -> None:
         """Show a line about `key`, in place of the last one if nothing came after it."""
         last = self._sections[-1] if self._sections else None
-        lead = bool(self._sections or self._base)
         if isinstance(last, CardSection) and last.key == key and not last.block.forgotten:
-            lead = last.block.lead
             self._sections.pop()
-        self._add(CardSection(LineCard(text), lead=lead, key=key))
+        self._add(CardSection(LineCard(text), key=key))
         self.changed = True
 
     def add_entries(self, entries: Sequence[Any], limit: int = RESUME_LINES) -> None:
         """Show the last lines of a session: entries or messages of one branch, in order."""
-        self._add(HistorySection(entries, limit, lead=bool(self._sections or self._base)))
+        self._add(HistorySection(entries, limit))
         self.changed = True
 
     def start_bash(self, command: str, now: float, *, hidden: bool = False) -> BashCard:
@@ -133,30 +133,21 @@ class Transcript:
     def rows(self, first: int, width: int, now: float) -> tuple[int, list[Line]]:
         """The rows from `first` on, and the absolute number of the first of them."""
         self.changed = False
-        look = self.look = self.look._replace(width=width, expanded=self.expanded, hide_thinking=self.hide_thinking)
-        at, begin = self._base, max(first, self._base)
+        look = self.look._replace(width=width, expanded=self.expanded, hide_thinking=self.hide_thinking)
+        self.look = look
+        laid_out = list(lay_out(self._sections, self._base, first, look, now))
+        self._base = forget(laid_out, first, self._base)
+        end = laid_out[-1].end if laid_out else self._base
+        if end - self._shown > MAX_WAITING and hide(laid_out, self._shown, end - MAX_WAITING):
+            laid_out = list(lay_out(self._sections, self._base, first, look, now))
+            end = laid_out[-1].end if laid_out else self._base
+        self._sections = [section for section in self._sections if section.open or section.blocks(look, now)]
+        self._shown = end
         out: list[Line] = []
-        kept: list[Section] | None = None
-        for number, section in enumerate(self._sections):
-            gone = 0
-            blocks = section.blocks(look, now)
-            for block in blocks:
-                rows = block.rows(look, now, max(first - at, 0))
-                end = at + len(rows)
-                unfinished = section.open and block is blocks[-1]
-                if end <= first and kept is None and not unfinished:
-                    gone += 1
-                    self._base = end
-                else:
-                    out += rows[first - at :] if at < first else rows
-                    kept = self._sections[number:] if kept is None else kept
-                at = end
-            if gone:
-                section.forget(gone)
-            if kept is None and section.open:
-                kept = self._sections[number:]
-        self._sections = kept if kept is not None else []
-        return begin, out
+        for placed in laid_out:
+            if placed.end > first:
+                out += placed.rows[first - placed.start :] if placed.start < first else placed.rows
+        return max(first, self._base), out
 
     # Parts of apply
 
@@ -190,7 +181,7 @@ class Transcript:
     def _text(self, index: int, *, thinking: bool = False) -> TextSection:
         section = self._answer.texts.get(index)
         if section is None:
-            section = TextSection(thinking=thinking, lead=bool(self._sections or self._base))
+            section = TextSection(thinking=thinking)
             self._answer.texts[index] = section
             self._add(section)
         return section
@@ -198,7 +189,7 @@ class Transcript:
     def _tool(self, id: str, name: str) -> ToolCard:
         section = self._calls.get(id)
         if section is None:
-            section = CardSection(ToolCard(name), lead=bool(self._sections or self._base))
+            section = CardSection(ToolCard(name))
             self._calls[id] = section
             self._add(section)
         assert isinstance(section.block.card, ToolCard)

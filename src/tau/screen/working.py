@@ -34,7 +34,7 @@ class Activity(NamedTuple):
     tokens: int = 0  # of this answer
     silent_since: float | None = None  # the model was asked and says nothing
     retry: Retry | None = None
-    compacting: bool = False
+    compacting_since: float | None = None
     cost: float = 0
     max_cost: float | None = None
     message: str = ""  # of an extension, in place of "Working"
@@ -42,7 +42,7 @@ class Activity(NamedTuple):
 
 def working_line(state: Activity, now: float, width: int, *, changes_per_s: int = CHANGES_PER_S) -> Line:
     """One line, not wider than `width`; () when nothing goes on. Narrow screens drop parts from the right."""
-    if state.since is None and not state.compacting and state.retry is None:
+    if state.since is None and state.compacting_since is None and state.retry is None:
         return ()
     first, others = _parts(state, now)
     line: Line = (Span(first, "accent" if state.retry is None else "warning"),)
@@ -65,11 +65,12 @@ def _parts(state: Activity, now: float) -> tuple[str, list[tuple[str, str]]]:
             f"Try {state.retry.attempt} of {state.retry.attempts} in {seconds}s: {one_line(state.retry.reason, 200)}"
         )
         return first, [("Esc stops", "muted"), ("Enter tries now", "muted")]
-    first = "Summarising…" if state.compacting else one_line(state.message, 200) or "Working"
-    if state.since is not None:
-        first += f" {_seconds(now - state.since)}"
+    compacting = state.compacting_since is not None
+    first = "Summarising…" if compacting else one_line(state.message, 200) or "Working"
+    if (since := state.compacting_since if compacting else state.since) is not None:
+        first += f" {_seconds(now - since)}"
     others.append(("Esc stops", "muted"))
-    if state.silent_since is not None and now - state.silent_since >= SILENT_FROM_S and not state.compacting:
+    if state.silent_since is not None and now - state.silent_since >= SILENT_FROM_S and not compacting:
         others.append((f"no word for {_seconds(now - state.silent_since)}", "warning"))
     if state.max_cost is not None:
         others.append((f"${state.cost:.2f} of ${state.max_cost:.2f}", "muted"))
@@ -91,7 +92,6 @@ class Working:
     def __init__(self, max_cost: float | None = None) -> None:
         self.state = Activity(max_cost=max_cost)
         self._characters = 0
-        self._tools = 0  # that are running
 
     def apply(self, event: Any, now: float) -> None:
         match event:
@@ -115,9 +115,9 @@ class Working:
             case ev.AutoRetryEnd():
                 self._set(retry=None)
             case ev.CompactionStart():
-                self._set(compacting=True, since=now if self.state.since is None else self.state.since)
+                self._set(compacting_since=now)
             case ev.CompactionEnd():
-                self._set(compacting=False)
+                self._set(compacting_since=None, silent_since=None if self.state.since is None else now)
             case ev.AgentSettled():
                 self.state = Activity(max_cost=self.state.max_cost)
 

@@ -72,16 +72,21 @@ Block = Paragraph | Heading | CodeBlock | Quote | ListBlock | Table | Rule
 
 # A text without any of these consists of plain paragraphs.
 _MARKUP = re.compile(r"[`*_\[\]<>~\\|&]|^[ \t]*(?:[-+#=]|\d{1,9}[.)])|^ {4}|^ *\t", re.MULTILINE)
+# A link reference definition. It is shown, because the references to it are not resolved.
+_DEFINITION = re.compile(r"(?<![^\n])\[[^\]\n]+\]:", re.MULTILINE)
+_CODE = re.compile(r"^ *(?:```|~~~)|^ {4}", re.MULTILINE)
 _BLANK_LINES = re.compile(r"\n[ \t]*\n\s*")
 
 
 def parse_markdown(text: str) -> tuple[Block, ...]:
-    """The blocks of a text. Line breaks inside a paragraph are kept."""
+    """The blocks of a text. Line breaks inside a paragraph are kept; link references are not resolved."""
     text = text.strip("\n")
     if len(text) > MAX_CHARACTERS:
         return (Paragraph(_plain(text)),)
     if not _MARKUP.search(text):
         return tuple(Paragraph(_plain(part)) for part in _BLANK_LINES.split(text) if part.strip())
+    if _DEFINITION.search(text) and not _CODE.search(text):
+        text = _DEFINITION.sub(r"\\\g<0>", text)
     try:
         return _Reader().read(_parser().events(text))
     except _TooDeep:
