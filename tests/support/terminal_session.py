@@ -21,6 +21,7 @@ from tau.runtime.app.factory import load
 from tau.runtime.app.options import SessionOptions, SessionTarget
 from tau.screen.input_events import Key
 from tau.screen.lines import plain_text
+from tau.screen.panels.focus import GUARD_S, QUIET_S
 from tau.tui.extension_ui import ExtensionUi, NoticeKind
 from tau.tui.questions import Questions
 
@@ -84,11 +85,12 @@ class TerminalSession:
         await self.handle.submit(text, [], None)
         return asyncio.create_task(self.handle.settled())
 
-    def press(self, *names: str, wait: float = 1.0) -> None:
-        """Press keys, each after a pause that is long enough for a question to have the focus."""
+    def press(self, *names: str) -> None:
+        """Press keys, each after a pause that is long enough for a question to take the focus and to get keys."""
         for name in names:
-            self.now += wait
+            self.now += QUIET_S
             self.questions.view(80, 24)
+            self.now += GUARD_S
             text = name if len(name) == 1 else " " if name == "space" else ""
             assert self.questions.key(Key(name, text)), name
 
