@@ -99,7 +99,7 @@ LATE = {
     "core/conversation/provider_messages.py": {"hashlib"},
     "runtime/session/input.py": {"tau.runtime.session.system_messages"},
     "runtime/session/operations.py": {"tau.core.conversation.stats", "tau.runtime.history.html_export"},
-    "runtime/app/handle.py": {"tau.runtime.session.extension_actions"},
+    "runtime/app/handle.py": {"tau.runtime.app.permission_control", "tau.runtime.session.extension_actions"},
     "runtime/machine/files.py": {"tempfile"},
     "runtime/protocol/pipes.py": {"fcntl"},
     "runtime/machine/local.py": {"shutil", "tempfile"},
@@ -115,7 +115,7 @@ LATE = {
     "runtime/history/html_export.py": {"tau.export", "tau.export.page"},
     "runtime/resources.py": {"tau.store.resources"},
     "runtime/app/factory.py": {
-        *("tau.runtime.runs.permissions", "tau.runtime.models.record_replay"),
+        *("tau.runtime.runs.permission_rules", "tau.runtime.runs.permissions", "tau.runtime.models.record_replay"),
         *("tau.runtime.sandbox.files", "tau.runtime.sandbox.policy", "tau.tools.preview"),
     },
     "runtime/app/extension_plan.py": {"tau.runtime.session.extension_actions", "tau.runtime.extensions.loader"},

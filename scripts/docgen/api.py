@@ -285,6 +285,7 @@ def extensions() -> str:
         class_section("ctx.ui", Ui),
         class_section("ctx.session", SessionView),
         class_section("Event", extension.Event),
+        _functions("tau.extension", ["escape_markup"]),
     ]
     assert len(parts) == len(public_names()["tau.extension"]) + 2
     return paragraphs(*parts)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from tau.extension_api.context import CallHandle
+from tau.extension_api.channel import CallHandle
 from tau.extension_api.messages import Load
 from tau.extension_api.tau_connection import TauConnection
 from tau.store.extension_modules import module_digests

@@ -11,11 +11,13 @@ import pytest
 
 from tau.records.messages import ToolCall
 from tau.runtime.extensions.dialogs import Dialogs
-from tau.runtime.runs.permissions import Permits, read_permissions
+from tau.runtime.runs.permission_rules import read_permissions
+from tau.runtime.runs.permissions import Permits
 
 UNREADABLE = """
 import asyncio, json, os, sys
-from tau.runtime.runs.permissions import Permits, read_permissions
+from tau.runtime.runs.permission_rules import read_permissions
+from tau.runtime.runs.permissions import Permits
 from tau.records.messages import ToolCall
 
 async def in_thread(work):

@@ -14,15 +14,22 @@ from tau.screen.panels.dialogs import Dialog, panel_for
 pytestmark = pytest.mark.unit
 FOCUSED = Status()
 
-OPTIONS = ["Allow once", "Allow for this session: edit of /home/me/a.py", "Deny"]
+OPTIONS = ["Allow once", "Allow for this session: edit of /home/me/src/a.py", "Deny"]
 DETAILS = PermissionDetails(
-    "c1", "edit", {"path": "a.py"}, (), ("/home/me/a.py",), "/work", "workspace", "the rule ask[0] in rules.json:3",
-    "  1 one\n- 2 two\n+ 2 zwei",
-)  # fmt: skip
+    call_id="c1",
+    tool="edit",
+    arguments={"path": "a.py"},
+    commands=(),
+    paths=("/home/me/src/a.py",),
+    cwd="/home/me/src",
+    sandbox="workspace",
+    asked_by="the rule ask[0] in rules.json:3",
+    diff="  1 one\n- 2 two\n+ 2 zwei",
+)
 
 
 def permission() -> Panel:
-    return panel_for(Select("1", "Allow edit?\n\n/home/me/a.py", OPTIONS), DETAILS)
+    return panel_for(Select("1", "Allow edit?\n\n/home/me/src/a.py", OPTIONS), DETAILS)
 
 
 def stops_clock(panel: Panel) -> bool:
@@ -47,15 +54,15 @@ def test_a_permission_panel_shows_the_call_and_what_it_changes() -> None:
     status = Status(position="1 of 3", seconds_left=41.2)
     assert text_of(permission(), status=status) == [
         "── Allow edit? ─────────────────────────────────────── 1 of 3 · 42s ──",
-        "  /home/me/a.py",
-        "  in /work",
+        "  /home/me/src/a.py",
+        "  in /home/me/src",
         "  sandbox: workspace",
         "  asked by the rule ask[0] in rules.json:3",
         "    1 one",
         "  - 2 two",
         "  + 2 zwei",
         "  1 Allow once",
-        "  2 Allow for this session: edit of /home/me/a.py",
+        "  2 Allow for this session: edit of /home/me/src/a.py",
         "→ 3 Deny",
         "  4 Deny, and say why",
         "  ↑↓ Enter or a digit answers · Esc denies · Space stops the clock",
@@ -106,7 +113,7 @@ def test_space_stops_the_clock_unless_the_rules_forbid_it() -> None:
     press(panel, "space")
     assert stops_clock(panel)
     assert text_of(panel, status=Status(clock_stopped=True))[0].endswith("clock stopped ──")
-    fixed = PermissionDetails("c1", "bash", {}, ("make",), (), "/work", None, "ask", can_stop_clock=False)
+    fixed = PermissionDetails("c1", "bash", {}, ("make",), (), "/home/me/src", None, "ask", can_stop_clock=False)
     other = panel_for(Select("1", "Allow bash?", OPTIONS), fixed)
     assert other.wants(Key("space", " "), ()) is False
     press(other, "space")
@@ -115,11 +122,11 @@ def test_space_stops_the_clock_unless_the_rules_forbid_it() -> None:
 
 def test_a_long_diff_scrolls_inside_the_panel() -> None:
     diff = "\n".join(f"+{number:3} line" for number in range(1, 101))
-    details = PermissionDetails("c1", "write", {}, (), ("/home/me/a",), "/work", None, "ask", diff)
+    details = PermissionDetails("c1", "write", {}, (), ("/home/me/src/a",), "/home/me/src", None, "ask", diff)
     panel = panel_for(Select("1", "Allow write?", OPTIONS), details)
     first = text_of(panel, rows=14)
     assert len(first) == 14
-    assert first[1:6] == ["  /home/me/a", "  in /work", "  sandbox: off", "  asked by ask", "  +  1 line"]
+    assert first[1:6] == ["  /home/me/src/a", "  in /home/me/src", "  sandbox: off", "  asked by ask", "  +  1 line"]
     assert "↓ 97 more" in first[8]
     press(panel, "pageDown")
     assert text_of(panel, rows=14)[1] == "  +  4 line"

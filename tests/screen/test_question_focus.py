@@ -18,7 +18,7 @@ from tau.screen.panels.permission import permission_panel
 pytestmark = pytest.mark.unit
 
 OPTIONS = ["Allow once", "Allow for this session: bash with exactly this command", "Deny"]
-DETAILS = PermissionDetails("c1", "bash", {}, ("make",), (), "/work", None, "--permissions ask")
+DETAILS = PermissionDetails("c1", "bash", {}, ("make",), (), "/home/me/src", None, "--permissions ask")
 ACTIONS = {"up": ["tui.select.up", "tui.editor.cursorUp"], "enter": ["tui.select.confirm", "tui.input.submit"]}
 
 

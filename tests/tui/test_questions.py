@@ -3,89 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support.in_process_session import inside, play
+from support.in_process_session import play
 from support.rpc_process import Json
-from tau.core.agent.draft import Update
+from support.terminal_session import TerminalSession, call
 from tau.records.base import parse
-from tau.records.dialogs import Confirm, Editor, Input, Select, UiRequest, ui_json
-from tau.records.events import Event, ToolEnd
-from tau.runtime.app.factory import load
-from tau.runtime.app.options import SessionOptions, SessionTarget
+from tau.records.dialogs import ui_json
 from tau.runtime.session.extension_actions import act
 from tau.screen.input_events import Key
-from tau.screen.lines import plain_text
-from tau.tui.questions import Questions
-
-WITHIN_S = 20.0
-
-
-def call(tool: str, id: str = "c1", **arguments: Any) -> Json:
-    return {"id": id, "tool": tool, "arguments": arguments}
-
-
-class TerminalSession:
-    """A session in the mode "tui", and the questions at its terminal."""
-
-    def __init__(self, folder: Path, *answers: Json, permissions: Any = "ask") -> None:
-        for name in ("agent", "work"):
-            (folder / name).mkdir(parents=True, exist_ok=True)
-        (folder / "script.json").write_text(json.dumps({"answers": [*answers, {"text": "done"}]}))
-        (folder / "agent" / "settings.json").write_text(json.dumps({"toolExecution": "parallel"}))
-        options = SessionOptions(
-            model="scripted",
-            script=str(folder / "script.json"),
-            session=SessionTarget(folder=str(folder / "sessions")),
-            permissions=permissions,
-        )
-        self.sent: list[UiRequest] = []
-        self.results: list[ToolEnd] = []
-        self.now = 1000.0
-        self.editor = ""
-        self._changed = asyncio.Event()
-        with inside(folder / "work"):
-            self.handle = load(folder / "agent", options, {}).open(self._receive, "tui")
-        self.questions = Questions(self.handle.dialogs, lambda: self.now, lambda: not self.editor, self._changed.set)
-
-    def _receive(self, event: Event | Update | UiRequest) -> None:
-        if isinstance(event, UiRequest):
-            self.sent.append(event)
-        if isinstance(event, Select | Confirm | Input | Editor):
-            self.questions.add(event)
-        if isinstance(event, ToolEnd):
-            self.results.append(event)
-        self._changed.set()
-
-    async def until(self, done: Any) -> None:
-        async with asyncio.timeout(WITHIN_S):
-            while not done():
-                self._changed.clear()
-                await self._changed.wait()
-
-    async def run(self, text: str = "go") -> asyncio.Task[None]:
-        await self.handle.submit(text, [], None)
-        return asyncio.create_task(self.handle.settled())
-
-    def press(self, *names: str, wait: float = 1.0) -> None:
-        """Press keys, each after a pause that is long enough for a question to have the focus."""
-        for name in names:
-            self.now += wait
-            self.questions.view(80, 24)
-            text = name if len(name) == 1 else " " if name == "space" else ""
-            assert self.questions.key(Key(name, text)), name
-
-    def screen(self, rows: int = 24) -> list[str]:
-        view = self.questions.view(80, rows)
-        return [] if view is None else [plain_text(row).rstrip() for row in view.lines]
-
-    def result(self, number: int = -1) -> tuple[bool, str, Any]:
-        end = self.results[number]
-        return end.is_error, getattr(end.result.content[0], "text", ""), end.result.details
 
 
 def test_a_permission_question_shows_the_change_before_it_is_made(tmp_path: Path) -> None:

@@ -1,33 +1,34 @@
 """The object that `setup(pi)` receives. It is the same in a child process and in tau's own; only the channel differs.
 
-Functions of an extension may be plain or async. Plain event handlers run in the event loop and must be fast; plain
-tools and commands run in a thread.
+Functions of an extension may be plain or async; targets.py describes where they run.
 """
 
 from __future__ import annotations
 
-import asyncio
 import inspect
-import re
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import aclosing
-from copy import deepcopy
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, overload
 
-from tau.concurrency.async_queue import AsyncQueue
-from tau.concurrency.threads import run_in_thread
 from tau.errors import ExtensionFailure
-from tau.extension_api.context import CallHandle, Channel, CommandContext, Context, Event, TargetFunction, without_none
-from tau.extension_api.hook_events import EVENTS
+from tau.extension_api.channel import CallHandle, Channel, TargetFunction, without_none
+from tau.extension_api.context import Event
 from tau.extension_api.hooks import HOOKS
 from tau.extension_api.programs import run_program
-from tau.extension_api.schemas import description_of, positional_count, schema_of
+from tau.extension_api.schemas import description_of, schema_of
+from tau.extension_api.targets import (
+    by_name,
+    command_target,
+    completions_target,
+    handler_target,
+    renderer_target,
+    result_of,
+    shortcut_target,
+    stream_target,
+    tool_target,
+)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Fields that handlers may change in place, as well as by returning them.
-MUTABLE_FIELDS = {"tool_call": "input", "before_provider_headers": "headers"}
-MAX_QUEUED_CHUNKS = 256  # chunks of an answer that wait to be sent
 TOO_EARLY = (
     "This is not possible while the extension is being loaded; do it in a handler, after the session has started"
 )
@@ -61,7 +62,7 @@ class Pi:
             return lambda function: self.on(event, function)
         if event not in HOOKS:
             raise ExtensionFailure(f'There is no event "{event}". There are: {", ".join(HOOKS)}')
-        self._register("handler", event, {}, _handler_target(self._channel, event, handler), handler)
+        self._register("handler", event, {}, handler_target(self._channel, event, handler), handler)
         return handler
 
     def off(self, handler: Callable[..., Any]) -> None:
@@ -78,10 +79,15 @@ class Pi:
         label: str | None = None,
         prompt_snippet: str | None = None,
         prompt_guidelines: Sequence[str] = (),
+        render_call: Callable[..., Any] | None = None,
+        render_result: Callable[..., Any] | None = None,
     ) -> None:
         """Add a tool for the model. `execute(call_id, params, ctx, update)` returns text, or content and details.
 
         It may take fewer than these four arguments. An exception becomes an error result, whose text the model reads.
+
+        `render_call(args, width, options)` and `render_result(result, width, options)` return the lines that the
+        terminal interface shows, or None for its own form.
         """
         spec = without_none(
             label=label or name,
@@ -90,7 +96,11 @@ class Pi:
             promptSnippet=prompt_snippet,
             promptGuidelines=list(prompt_guidelines),
         )
-        self._register("tool", name, spec, _tool_target(self._channel, execute), name)
+        self._register("tool", name, spec, tool_target(self._channel, execute), name)
+        self._unregister("tool_renderer", name)
+        parts = without_none(call=render_call, result=render_result)
+        if parts:
+            self._register("tool_renderer", name, {"parts": list(parts)}, renderer_target(parts), name)
 
     @overload
     def tool(self, function: None = None, **options: Any) -> Callable[[F], F]: ...
@@ -102,25 +112,44 @@ class Pi:
             return lambda function: self.tool(function, **options)
         name = options.pop("name", function.__name__)
         description = options.pop("description", description_of(function) or name)
-        parameters, execute = options.pop("parameters", None) or schema_of(function), _by_name(function)
+        parameters, execute = options.pop("parameters", None) or schema_of(function), by_name(function)
         self.register_tool(name, description, parameters, execute, **options)
         return function
 
     def unregister_tool(self, name: str) -> None:
         """Remove a tool of this extension."""
         self._unregister("tool", name)
+        self._unregister("tool_renderer", name)
 
-    def register_command(self, name: str, handler: Callable[..., Any], description: str | None = None) -> None:
-        """Add a slash command: `/name args` calls `handler(args, ctx)`."""
+    def register_command(
+        self,
+        name: str,
+        handler: Callable[..., Any],
+        description: str | None = None,
+        get_argument_completions: Callable[[str], Any] | None = None,
+    ) -> None:
+        """Add a slash command: `/name args` calls `handler(args, ctx)`.
+
+        `get_argument_completions(prefix)` returns what the arguments so far can become: strings, or dicts with
+        `value`, `label` and `description`. The terminal interface offers them.
+        """
         self._register(
-            "command", name, without_none(description=description), _command_target(self._channel, handler), name
+            "command", name, without_none(description=description), command_target(self._channel, handler), name
         )
+        self._unregister("completions", name)
+        if get_argument_completions is not None:
+            self._register("completions", name, {}, completions_target(get_argument_completions), name)
 
-    def command(self, name: str, description: str | None = None) -> Callable[[F], F]:
+    def command(
+        self,
+        name: str,
+        description: str | None = None,
+        get_argument_completions: Callable[[str], Any] | None = None,
+    ) -> Callable[[F], F]:
         """Register a slash command: a decorator for `f(args, ctx)`."""
 
         def register(function: F) -> F:
-            self.register_command(name, function, description)
+            self.register_command(name, function, description, get_argument_completions)
             return function
 
         return register
@@ -159,17 +188,26 @@ class Pi:
         elif not inspect.isasyncgenfunction(stream):
             raise ExtensionFailure(f"Provider {name}: stream: expected an async function that yields")
         else:
-            self._register("provider", name, {**spec, "stream": True}, _stream_target(stream), name)
+            self._register("provider", name, {**spec, "stream": True}, stream_target(stream), name)
 
     def unregister_provider(self, name: str) -> None:
         """Remove a provider of this extension."""
         self._unregister("provider", name)
 
     def register_shortcut(self, key: str, handler: Callable[..., Any], description: str | None = None) -> None:
-        """Does nothing: shortcuts need a terminal, and tau has none."""
+        """Call `handler(ctx)` when a key is pressed in the terminal interface: "ctrl+shift+p", "f5".
+
+        Keys that tau uses itself cannot be taken.
+        """
+        spec = without_none(description=description)
+        self._register("shortcut", key, spec, shortcut_target(self._channel, handler), key)
 
     def register_message_renderer(self, custom_type: str, render: Callable[..., Any]) -> None:
-        """Does nothing: the client renders messages."""
+        """Show custom messages of this type in the terminal interface as the lines that `render` returns.
+
+        `render(message, width, options)` may take fewer arguments; None means tau's own form.
+        """
+        self._register("message_renderer", custom_type, {}, renderer_target({"message": render}), custom_type)
 
     # Actions
 
@@ -273,109 +311,10 @@ class Bus:
         """Add a listener. Returns a function that removes it."""
 
         async def run(params: dict[str, Any], call: CallHandle) -> None:
-            await _result(handler(params.get("data")))
+            await result_of(handler(params.get("data")))
 
         self._pi._register("bus", channel, {}, run, handler)
         return lambda: self._pi._unregister("bus", handler)
 
     def emit(self, channel: str, data: Any = None) -> None:
         self._pi.tell("emit", without_none(channel=channel, data=data))
-
-
-async def _result(value: Any) -> Any:
-    return await value if inspect.isawaitable(value) else value
-
-
-def _handler_target(channel: Channel, hook: str, function: Callable[..., Any]) -> TargetFunction:
-    mutable, event_type = MUTABLE_FIELDS.get(hook), EVENTS[hook]
-
-    async def run(params: dict[str, Any], call: CallHandle) -> Any:
-        event = event_type(params)
-        before = deepcopy(event.get(mutable)) if mutable else None
-        answer = await _result(function(event, Context(channel, call)))
-        if mutable and answer is None and event.get(mutable) != before:
-            return {mutable: event[mutable]}
-        return answer
-
-    return run
-
-
-def _tool_target(channel: Channel, execute: Callable[..., Any]) -> TargetFunction:
-    count = positional_count(execute, most=4)
-
-    async def run(params: dict[str, Any], call: CallHandle) -> Any:
-        arguments = (params["toolCallId"], params["arguments"], Context(channel, call), call.update)
-        return await _run_off_loop(execute, *arguments[:count])
-
-    return run
-
-
-def _command_target(channel: Channel, handler: Callable[..., Any]) -> TargetFunction:
-    async def run(params: dict[str, Any], call: CallHandle) -> Any:
-        await _run_off_loop(handler, params.get("args", ""), CommandContext(channel, call))
-
-    return run
-
-
-def _stream_target(function: Callable[..., AsyncGenerator[Any, None]]) -> TargetFunction:
-    """Send the chunks that the function yields. Chunks yielded during a send go out together with the next one.
-
-    Backpressure: with MAX_QUEUED_CHUNKS unsent chunks, the function is not resumed.
-    """
-
-    async def run(params: dict[str, Any], call: CallHandle) -> None:
-        queue = AsyncQueue[Any](MAX_QUEUED_CHUNKS)
-
-        async def produce() -> None:
-            arguments = (Event(params[name]) for name in ("model", "context", "options"))
-            async with aclosing(function(*arguments)) as pieces:
-                async for piece in pieces:
-                    queue.put(_chunk(piece))
-                    await queue.room()
-
-        producer = asyncio.create_task(produce())
-        producer.add_done_callback(lambda _: queue.close())
-        try:
-            while await queue.ready():
-                await call.put(queue.take_all())
-            await producer
-        finally:
-            if not producer.done():
-                producer.cancel()
-                await asyncio.wait([producer])
-                _ = producer.cancelled() or producer.exception()  # retrieved, so that asyncio does not log it
-
-    return run
-
-
-def _chunk(chunk: Any) -> Any:
-    """Translate names to those of the wire: stop_reason becomes stopReason."""
-    if not isinstance(chunk, Mapping):
-        raise TypeError(f"A chunk of an answer must be a dict with a type, not {chunk!r}")
-    return {re.sub(r"_([a-z])", lambda found: found[1].upper(), str(name)): value for name, value in chunk.items()}
-
-
-def _by_name(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Adapt a function for @pi.tool: arguments are passed by name, and `ctx` is the context."""
-    wants_context = "ctx" in inspect.signature(function).parameters
-
-    def execute(call_id: str, params: dict[str, Any], ctx: Context) -> Any:
-        return function(**params, ctx=ctx) if wants_context else function(**params)
-
-    async def execute_async(call_id: str, params: dict[str, Any], ctx: Context) -> Any:
-        return await execute(call_id, params, ctx)
-
-    return execute_async if inspect.iscoroutinefunction(function) else execute
-
-
-async def _run_off_loop(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Await an async function; run a plain one in its own thread, which may block for ever."""
-    if inspect.iscoroutinefunction(function):
-        return await function(*arguments)
-    name = f"extension {getattr(function, '__name__', '')}"
-    done = run_in_thread(lambda: function(*arguments), name, may_exit=True)
-    try:
-        return await _result(await asyncio.shield(done))
-    except asyncio.CancelledError:
-        await asyncio.wait([done])  # a thread cannot be stopped, so a cancelled call ends only when the thread does
-        raise

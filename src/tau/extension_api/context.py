@@ -6,41 +6,11 @@ Properties return at once: tau sends the `facts` before each call. Everything el
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-TargetFunction = Callable[[dict[str, Any], "CallHandle"], Awaitable[Any]]
-
-
-class CallHandle(Protocol):
-    """A call in progress."""
-
-    cancelled: bool  # tau no longer waits for it
-
-    def update(self, value: Any) -> None:
-        """Report progress."""
-
-    async def put(self, value: Any) -> None:
-        """Send a part of the answer; returns when there is room for more."""
-
-
-class Channel(Protocol):
-    """The channel to tau: a socket from a child process, plain calls in tau's own process."""
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """The values listed in FACTS in messages.py, as of the last message from tau."""
-
-    def register(self, kind: str, name: str, spec: dict[str, Any], run: TargetFunction | None = None) -> int:
-        """Register something; returns the target number, by which it can be unregistered."""
-
-    def unregister(self, target: int) -> None: ...
-
-    def tell(self, name: str, params: dict[str, Any]) -> None:
-        """Send an action that has no answer."""
-
-    async def act(self, name: str, params: dict[str, Any]) -> Any:
-        """Send an action and return its answer."""
+from tau.extension_api.channel import CallHandle, Channel, without_none
+from tau.extension_api.terminal_ui import TerminalUi
 
 
 class Event(dict[str, Any]):
@@ -56,19 +26,11 @@ class Event(dict[str, Any]):
         return None
 
 
-def without_none(**params: Any) -> dict[str, Any]:
-    """Return parameters for the wire, without those that are None."""
-    return {name: value for name, value in params.items() if value is not None}
-
-
-class Ui:
+class Ui(TerminalUi):
     """The user interface of the client. A dialog without an answer returns None, or False for confirm.
 
     `timeout` is in milliseconds.
     """
-
-    def __init__(self, channel: Channel) -> None:
-        self._channel = channel
 
     async def select(self, title: str, options: Sequence[str], timeout: int | None = None) -> str | None:
         """Let the user choose one of the options. Returns None if the dialog was cancelled or timed out."""
@@ -102,47 +64,6 @@ class Ui:
     def set_title(self, title: str) -> None:
         """Set the title of the terminal or window."""
         self._channel.tell("set_title", {"title": title})
-
-    def set_editor_text(self, text: str) -> None:
-        """Replace the text in the client's input field."""
-        self._channel.tell("set_editor_text", {"text": text})
-
-    paste_to_editor = set_editor_text
-
-    # These need a terminal of tau's own and do nothing.
-
-    async def custom(self, *args: Any, **options: Any) -> None:
-        """Does nothing: for compatibility with pi, needs its terminal."""
-        return None
-
-    def get_editor_text(self) -> str:
-        """Return "": for compatibility with pi, needs its terminal."""
-        return ""
-
-    def get_tools_expanded(self) -> bool:
-        """Return False: for compatibility with pi, needs its terminal."""
-        return False
-
-    def get_all_themes(self) -> list[Any]:
-        """Return []: for compatibility with pi, needs its terminal."""
-        return []
-
-    def get_theme(self, name: str) -> None:
-        """Return None: for compatibility with pi, needs its terminal."""
-        return None
-
-    def set_theme(self, theme: Any) -> dict[str, Any]:
-        """Return an error: for compatibility with pi, needs its terminal."""
-        error = "Theme switching not supported in RPC mode" if self._channel.facts.get("hasUI") else "UI not available"
-        return {"success": False, "error": error}
-
-    def _nothing(self, *args: Any, **options: Any) -> None:
-        """Does nothing: for compatibility with pi, needs its terminal."""
-        return None
-
-    on_terminal_input = set_working_message = set_working_indicator = set_working_visible = _nothing
-    set_hidden_thinking_label = set_footer = set_header = add_autocomplete_provider = _nothing
-    set_editor_component = set_tools_expanded = _nothing
 
     async def _ask(self, name: str, **params: Any) -> Any:
         return await self._channel.act(name, without_none(**params))
@@ -220,7 +141,7 @@ class Context:
 
     @property
     def mode(self) -> str:
-        """How tau was started: "rpc", "print", "library", …"""
+        """How tau was started: "tui" (the terminal interface), "rpc", "json", "print" or "library"."""
         return str(self._channel.facts.get("mode", ""))
 
     @property

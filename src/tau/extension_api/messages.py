@@ -159,7 +159,10 @@ class Answer(Message, tag="answer"):
 FromTau = Load | Facts | Call | Cancel | Ping | Stop | Answer
 FromExtension = Register | Unregister | Loaded | Failed | Update | Action | Tell | Trouble | Pong | Answer
 
-KINDS = ("handler", "tool", "command", "flag", "provider", "bus")
+KINDS = (
+    *("handler", "tool", "command", "flag", "provider", "bus"),
+    *("shortcut", "completions", "autocomplete", "tool_renderer", "message_renderer"),  # for a terminal
+)
 
 # A dialog without an answer ends with null, or false for confirm. `timeout` is in milliseconds.
 DIALOGS = {
@@ -174,6 +177,15 @@ NOTIFICATIONS = {
     "set_widget": ("widgetKey", "widgetLines?", "widgetPlacement?"),
     "set_title": ("title",),
     "set_editor_text": ("text",),
+    "paste_to_editor": ("text",),
+    "set_working_message": ("message?",),
+    "set_working_visible": ("visible",),
+    "set_working_indicator": ("frames?", "intervalMs?"),
+    "set_hidden_thinking_label": ("label?",),
+    "set_footer": ("lines?",),
+    "set_header": ("lines?",),
+    "set_tools_expanded": ("expanded",),
+    "set_theme": ("theme",),
     "send_message": ("message", "triggerTurn?", "deliverAs?"),
     "send_user_message": ("content", "deliverAs?"),
     "append_entry": ("customType", "data?"),
@@ -222,3 +234,4 @@ FACTS = (
     "leafId",
     "activeTools",
 )
+TERMINAL_FACTS = ("editorText", "toolsExpanded", "themes", "theme")  # only in the mode "tui"

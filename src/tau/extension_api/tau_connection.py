@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from tau.errors import ExtensionFailure
 from tau.extension_api.api import Pi
-from tau.extension_api.context import TargetFunction
+from tau.extension_api.channel import TargetFunction
 from tau.extension_api.loader import describe_error, error_location, error_text, load_setup
 from tau.extension_api.messages import (
     Action,

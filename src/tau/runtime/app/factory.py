@@ -45,8 +45,8 @@ from tau.tools.registry import DEFAULT_TOOLS, TOOLS, ToolRegistry
 from tau.wire.dialect import Dialect
 
 if TYPE_CHECKING:
-    from tau.runtime.runs.permissions import LoadedRules as PermissionRules
-    from tau.runtime.runs.permissions import TerminalQuestions
+    from tau.runtime.runs.permission_rules import LoadedRules as PermissionRules
+    from tau.runtime.runs.permissions import Permits, TerminalQuestions
 
 log = logging.getLogger(__name__)
 NO_KEY = "replayed"  # placeholder key for replayed sessions, which send no requests
@@ -108,6 +108,7 @@ class SessionFactory(Value):
             agent_dir=self.config.agent_dir,
             sandbox=processes.sandbox.level if processes.sandbox else None,
         )
+        make_gate = self._gate_maker(services, machine)
         session = Session(
             services,
             self.settings,
@@ -117,10 +118,10 @@ class SessionFactory(Value):
             self._initial_log(),
             budget=self.options.budget,
             output_schema=self.output_schema,
-            permissions=self._permission_gate(services, machine),
+            permissions=self._permission_gate(make_gate),
             extension_plan=lambda session: ExtensionPlan(self, session, machine, http, tools),
         )
-        return SessionHandle(session, machine, http)
+        return SessionHandle(session, machine, http, lambda rules: make_gate(rules, session.dialogs))
 
     def _initial_log(self) -> InitialLog:
         """The caller's choice of a path, an id, a copy of another session, or a name."""
@@ -136,18 +137,27 @@ class SessionFactory(Value):
             name=(wanted.name or "").strip() or None,
         )
 
-    def _permission_gate(self, services: Services, machine: LocalMachine) -> Callable[[Dialogs], PermissionGate] | None:
+    def _permission_gate(
+        self, make_gate: Callable[[PermissionRules, Dialogs], Permits]
+    ) -> Callable[[Dialogs], PermissionGate] | None:
         rules = self.permissions
-        if rules is None:
-            return None
-        from tau.runtime.runs.permissions import Permits
+        return None if rules is None else lambda dialogs: make_gate(rules, dialogs)
 
-        asks = services.mode != "rpc" or self.dialect.dialogs
-        inside = (lambda path: machine.files.real(path)) if services.sandbox else None
-        terminal = self._terminal_questions(services, machine) if services.mode == "tui" else None
-        return lambda dialogs: Permits(
-            rules, dialogs, self.cwd, machine.in_thread, asks=asks, inside=inside, terminal=terminal
-        )
+    def _gate_maker(self, services: Services, machine: LocalMachine) -> Callable[[PermissionRules, Dialogs], Permits]:
+        def make_gate(rules: PermissionRules, dialogs: Dialogs) -> Permits:
+            from tau.runtime.runs.permissions import Permits
+
+            return Permits(
+                rules,
+                dialogs,
+                self.cwd,
+                machine.in_thread,
+                asks=services.mode != "rpc" or self.dialect.dialogs,
+                inside=(lambda path: machine.files.real(path)) if services.sandbox else None,
+                terminal=self._terminal_questions(services, machine) if services.mode == "tui" else None,
+            )
+
+        return make_gate
 
     def _terminal_questions(self, services: Services, machine: LocalMachine) -> TerminalQuestions:
         from tau.runtime.runs.permissions import TerminalQuestions
@@ -333,7 +343,7 @@ def _output_schema(path: str | None, cwd: str) -> OutputSchema | None:
 def _permissions(given: str | Mapping[str, Any] | None, cwd: str) -> PermissionRules | None:
     if given is None:
         return None
-    from tau.runtime.runs.permissions import read_permissions
+    from tau.runtime.runs.permission_rules import read_permissions
 
     return read_permissions(given, cwd)
 

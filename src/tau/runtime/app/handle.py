@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tau.core.models.pricing import OFFLINE_APIS
 from tau.llm.http import Http
@@ -21,6 +21,11 @@ from tau.runtime.machine.local import LocalMachine
 from tau.runtime.runs.queue import RunQueue
 from tau.runtime.session.operations import Operations
 from tau.runtime.session.session import Session
+
+if TYPE_CHECKING:
+    from tau.runtime.app.permission_control import PermissionControl
+    from tau.runtime.runs.permission_rules import LoadedRules
+    from tau.runtime.runs.permissions import Permits
 
 log = logging.getLogger(__name__)
 RELEASE_TIMEOUT_S = 1.0  # for connections to close
@@ -34,10 +39,14 @@ class ExtensionActions(Value):
 
 
 class SessionHandle(Operations):
-    def __init__(self, session: Session, machine: LocalMachine, http: Http) -> None:
+    def __init__(
+        self, session: Session, machine: LocalMachine, http: Http, make_gate: Callable[[LoadedRules], Permits]
+    ) -> None:
         super().__init__(session)
         self._machine = machine
         self._http = http
+        self._make_gate = make_gate
+        self._permissions: PermissionControl | None = None
 
     # Life cycle.
 
@@ -126,6 +135,17 @@ class SessionHandle(Operations):
         from tau.runtime.session.extension_actions import actions_for, session_facts
 
         return ExtensionActions(actions_for(self._session), lambda: session_facts(self._session))
+
+    @property
+    def permissions(self) -> PermissionControl:
+        """The permissions of this session, to read, and to make them stricter."""
+        from tau.runtime.app.permission_control import PermissionControl
+
+        if self._permissions is None:
+            self._permissions = PermissionControl(
+                self._session.tool_runner, self._make_gate, self._session.services.cwd
+            )
+        return self._permissions
 
     async def wait_for_commands(self) -> None:
         """Wait until no slash command of an extension is running."""

@@ -267,6 +267,7 @@ class ExtensionConnection:
                 pending.answer.set_exception(ExtensionFailure(end.why))
         if not self._loaded.done():
             self._loaded.set_exception(ExtensionFailure(end.why))
+            self._loaded.exception()  # retrieved: `start` may have been cancelled
             reported = True
         if end.notify_owner:
             self._owner.ended(end.why, reported=reported)

@@ -50,6 +50,7 @@ class Dialogs:
         self._extensions = extensions
         self._open: dict[str, _OpenDialog] = {}
         self.over: Callable[[str], None] = lambda id: None  # on the end of a dialog; for a front end that shows it
+        self.terminal_facts: Callable[[], dict[str, Any]] = dict  # TERMINAL_FACTS of extension_api/messages.py
 
     def show(self, request: UiRequest) -> None:
         if self.has_ui:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from tau.errors import ExtensionFailure
 from tau.extension_api.api import Pi
-from tau.extension_api.context import TargetFunction
+from tau.extension_api.channel import TargetFunction
 from tau.extension_api.messages import Load, Register
 from tau.records.base import to_builtins
 from tau.runtime.extensions.process import ExtensionProcess

@@ -13,10 +13,11 @@ from tau.llm.extension_stream import API_NAME, NO_KEY
 from tau.records.base import MAX_RECEIVED_NESTING, UNSET, BadRecord, Record, UnsetType, decode, encode
 from tau.records.events import Outcome
 from tau.records.messages import Text
-from tau.runtime.extensions.registry import Command, ExtensionRegistry, Handler, ProgressCallback
+from tau.runtime.extensions.registry import Command, ExtensionRegistry, Handler, ProgressCallback, TerminalFunction
 from tau.tools import Tool, ToolContext
 
 Undo = Callable[[], None]
+MAX_AUTOCOMPLETE = 20  # functions that are asked for completions at each key
 
 
 class Invoke(Protocol):
@@ -132,6 +133,36 @@ class Registrations:
 
         return take_back
 
+    def _shortcut(self, message: Register, invoke: Invoke) -> Undo:
+        return _put(self._extensions.terminal.shortcuts, message.name, self._function(message, invoke))
+
+    def _completions(self, message: Register, invoke: Invoke) -> Undo:
+        return _put(self._extensions.terminal.completions, message.name, self._function(message, invoke))
+
+    def _tool_renderer(self, message: Register, invoke: Invoke) -> Undo:
+        return _put(self._extensions.terminal.tool_renderers, message.name, self._function(message, invoke))
+
+    def _message_renderer(self, message: Register, invoke: Invoke) -> Undo:
+        return _put(self._extensions.terminal.message_renderers, message.name, self._function(message, invoke))
+
+    def _autocomplete(self, message: Register, invoke: Invoke) -> Undo:
+        for target, (other, _) in list(self._registered.items()):
+            if (other.kind, other.name) == (message.kind, message.name):
+                self.remove(target)
+        functions, function = self._extensions.terminal.autocomplete, self._function(message, invoke)
+        if len(functions) >= MAX_AUTOCOMPLETE:
+            raise ExtensionFailure(f"there are {MAX_AUTOCOMPLETE} already")
+        functions.append(function)
+        return lambda: functions.remove(function)
+
+    def _function(self, message: Register, invoke: Invoke) -> TerminalFunction:
+        def call(params: Mapping[str, Any]) -> Awaitable[Any]:
+            return invoke(message.target, params, loud=False)
+
+        description = message.spec.get("description")
+        text = description if isinstance(description, str) else ""
+        return TerminalFunction(message.name, self._path, call, text)
+
     def _listener(self, message: Register, invoke: Invoke) -> Undo:
         def call(payload: Mapping[str, Any]) -> Awaitable[Any]:
             return invoke(message.target, payload)
@@ -146,6 +177,11 @@ KINDS: dict[str, Callable[[Registrations, Register, Invoke], Undo]] = {
     "flag": Registrations._flag,
     "provider": Registrations._provider,
     "bus": Registrations._listener,
+    "shortcut": Registrations._shortcut,
+    "completions": Registrations._completions,
+    "autocomplete": Registrations._autocomplete,
+    "tool_renderer": Registrations._tool_renderer,
+    "message_renderer": Registrations._message_renderer,
 }
 
 

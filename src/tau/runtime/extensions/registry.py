@@ -105,6 +105,26 @@ class Command(Value):
     description: str | UnsetType = UNSET
 
 
+class TerminalFunction(Value):
+    """A function of an extension that the terminal interface calls, such as a shortcut or a renderer."""
+
+    name: str
+    path: str
+    call: Call
+    description: str = ""
+
+
+class TerminalFunctions:
+    """What extensions have registered for the terminal interface."""
+
+    def __init__(self) -> None:
+        self.shortcuts: dict[str, TerminalFunction] = {}  # by key
+        self.completions: dict[str, TerminalFunction] = {}  # by command
+        self.tool_renderers: dict[str, TerminalFunction] = {}  # by tool
+        self.message_renderers: dict[str, TerminalFunction] = {}  # by custom type
+        self.autocomplete: list[TerminalFunction] = []
+
+
 class HandlerError(ExtensionFailure):
     """An error raised by the extension itself; the text is the extension's own."""
 
@@ -124,6 +144,7 @@ class ExtensionRegistry:
         self.flags: dict[str, dict[str, Any]] = {}  # type, default, description
         self.providers: dict[str, dict[str, Any]] = {}  # as in models.json
         self.streams: dict[str, Stream] = {}  # by provider: models that the extension calls itself
+        self.terminal = TerminalFunctions()
         self.changed: Callable[[str], None] = lambda kind: None  # called with the kind of a registration that changed
         self._notifications: dict[Handler, set[asyncio.Task[Any]]] = {}  # tasks of `spread` that nothing waits for
 

@@ -12,26 +12,22 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import count
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from tau.core.agent.loop import error_outcome
-from tau.core.checks.permissions import HARMLESS, BadRules, Call, Named, Rules, Verdict, named
+from tau.core.checks.permissions import Call, Named, Verdict, named
 from tau.core.text.terminal_text import escape_hidden
-from tau.errors import Aborted, ToolError, UsageError, shortened
-from tau.records.base import UNSET, BadRecord, UnsetType, decode, encode, replace, to_builtins
+from tau.errors import Aborted, ToolError, shortened
+from tau.records.base import UNSET, UnsetType, encode, to_builtins
 from tau.records.dialogs import Select
 from tau.records.events import Outcome
 from tau.records.messages import Text, ToolCall
-from tau.records.permissions import Denial, PermissionDetails, Permissions, Rule
+from tau.records.permissions import Denial, PermissionDetails
 from tau.runtime.extensions.dialogs import ALLOW_ONCE, DENY, Dialogs, Refusal, dialog_id
-from tau.runtime.runs.real_paths import can_be_followed, home, possible_paths, ways_to, with_link_targets
-from tau.store.files import read_small
-from tau.wire.comments import strip_comments
-from tau.wire.position import line_of
+from tau.runtime.runs.permission_rules import LoadedRules
+from tau.runtime.runs.real_paths import can_be_followed, possible_paths, ways_to
 
 MAX_SHOWN_BYTES = 4000  # bytes of a command or of arguments, in a dialog
-MAX_REASON_BYTES = 200  # bytes of the reason why a command is asked about
 MAX_CHECKED_WORDS = 1000  # words of a command that are checked as paths; a command with more is asked about
 NO_CLIENT = "it needs confirmation, and no client can answer. Here only calls that a rule allows can run."
 ADVICE = "Do not try to do the same in another way: continue without it, or explain why it is needed."
@@ -39,76 +35,7 @@ ADVICE = "Do not try to do the same in another way: continue without it, or expl
 DeniedBy = Literal["rule", "user", "deadline", "nobody"]
 InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
 _LATE, _ENDED = object(), object()
-
-
-class LoadedRules(NamedTuple):
-    """Rules and their source: `text` is the content of the file, as strict JSON."""
-
-    rules: Rules
-    deadline: float
-    source: str
-    text: str = ""
-    path: str | None = None
-    fixed_deadline: bool = False
-
-    def location(self, place: str) -> str:
-        """Describe the location of a rule, for people."""
-        if self.path is None:
-            return f"{place} of {self.source}"
-        return f"{place} in {self.source}:{line_of(self.text, place)}"
-
-
-def read_permissions(given: str | Mapping[str, Any], cwd: str) -> LoadedRules:
-    """Read the rules. `given` is "ask", "rules FILE", or the content of such a file. Raises UsageError."""
-    if not isinstance(given, str):
-        return _parse("permissions", encode(dict(given)).decode(), cwd, None)
-    kind, _, file = given.partition(" ")
-    if given == "ask":
-        return LoadedRules(Rules(HARMLESS, os.path.realpath(cwd), home()), HARMLESS.deadline, "--permissions ask")
-    if kind != "rules" or not file.strip():
-        raise UsageError(f"--permissions: {given!r} is neither ask nor rules FILE")
-    path = Path(cwd, Path(file.strip()).expanduser())
-    try:
-        text = strip_comments(read_small(path).decode())
-    except OSError as error:
-        raise UsageError(f"--permissions: {path}: {error.strerror or error}") from None
-    except UnicodeDecodeError:
-        raise UsageError(f"--permissions: {path}: not valid UTF-8") from None
-    return _parse(f"--permissions: {path}", text, cwd, os.path.realpath(path))
-
-
-def _parse(name: str, text: str, cwd: str, path: str | None) -> LoadedRules:
-    try:
-        shape = decode(Permissions, text.encode())
-    except BadRecord as error:
-        place, colon, _ = str(error).partition(": ")
-        at = f":{line_of(text, place)}" if colon and path is not None and _is_json(text) else ""
-        raise UsageError(f"{name}{at}: {error}") from None
-    try:
-        rules = Rules(_follow_links(shape, os.path.realpath(cwd)), os.path.realpath(cwd), home())
-    except BadRules as error:
-        at = f":{line_of(text, error.place)}" if path is not None else ""
-        raise UsageError(f"{name}{at}: {error.place}: {error}") from None
-    source = name.removeprefix("--permissions: ")
-    return LoadedRules(rules, shape.deadline, source, text, path, shape.fixed_deadline)
-
-
-def _follow_links(given: Permissions, cwd: str) -> Permissions:
-    """Extend the globs of deny and ask rules to the targets of symbolic links in the folders that they name."""
-
-    def more(rule: Rule) -> Rule:
-        globs = [] if rule.path is UNSET else [rule.path] if isinstance(rule.path, str) else rule.path
-        return replace(rule, path=[one for glob in globs for one in with_link_targets(glob, cwd)]) if globs else rule
-
-    return replace(given, deny=[more(rule) for rule in given.deny], ask=[more(rule) for rule in given.ask])
-
-
-def _is_json(text: str) -> bool:
-    try:
-        decode(dict[str, Any], text.encode())
-    except BadRecord:
-        return False
-    return True
+_STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
 
 
 class Asked(NamedTuple):
@@ -118,6 +45,14 @@ class Asked(NamedTuple):
     order: int
     arguments: Mapping[str, Any]
     verdict: Verdict
+    rules: LoadedRules  # that decide
+
+
+class Grant(NamedTuple):
+    """What the user allowed for this session."""
+
+    id: int
+    text: str
 
 
 class TerminalQuestions(NamedTuple):
@@ -147,7 +82,7 @@ class Permits:
         inside: Callable[[str], str] | None = None,
         terminal: TerminalQuestions | None = None,
     ) -> None:
-        self._loaded = loaded
+        self.rules = [loaded]  # the strictest of them decides
         self._dialogs = dialogs
         self._cwd = cwd
         self._in_thread = in_thread
@@ -155,7 +90,8 @@ class Permits:
         self._inside = inside
         self._terminal = terminal
         self._order = count()
-        self._granted: set[tuple[str, ...]] = set()  # what the user allowed for this session
+        self._granted: dict[tuple[str, ...], Grant] = {}  # what the user allowed for this session
+        self._grant_ids = count(1)
         self._checked: dict[str, frozenset[str]] = {}  # real paths by call id, from its permission to its execution
         self.denials: list[str] = []
 
@@ -163,6 +99,21 @@ class Permits:
         """Start another conversation: what the user allowed applies to the previous one only."""
         self._granted.clear()
         self._checked.clear()
+
+    def grants(self) -> list[Grant]:
+        """What the user allowed for this session, in the order of the answers."""
+        return list(self._granted.values())
+
+    def revoke(self, id: int) -> bool:
+        """Ask again about what a grant allows. False if there is no such grant."""
+        before = len(self._granted)
+        self._granted = {key: grant for key, grant in self._granted.items() if grant.id != id}
+        return len(self._granted) < before
+
+    def add_rules(self, loaded: LoadedRules) -> None:
+        """Make the rules stricter: what the user allowed for this session is asked about again."""
+        self.rules.append(loaded)
+        self._granted.clear()
 
     def checked(self, call: ToolCall) -> Callable[[str], bool] | None:
         paths = self._checked.pop(call.id, None)
@@ -180,15 +131,15 @@ class Permits:
                 file = Call(tool, self._real([path]), ways=ways_to(path))
             except OSError:  # a link on the path cannot be read
                 return True
-            return self._loaded.rules.withholds(file, place())
+            return any(loaded.rules.withholds(file, place()) for loaded in self.rules)
 
         return is_withheld
 
     async def permit(self, call: ToolCall, arguments: dict[str, Any]) -> Outcome | None:
         name, order = call.name, next(self._order)
         mentions = named(name, arguments)
-        resolved, verdict = await self._in_thread(lambda: self._judge(name, mentions))
-        refused = await self._decide(resolved, mentions, Asked(call.id, order, arguments, verdict))
+        resolved, verdict, rules = await self._in_thread(lambda: self._judge(name, mentions))
+        refused = await self._decide(resolved, mentions, Asked(call.id, order, arguments, verdict, rules))
         if refused is None and not resolved.unknown:
             self._checked[call.id] = frozenset(resolved.paths)
         return refused
@@ -198,7 +149,7 @@ class Permits:
         if verdict.what == "allow":
             return None
         if verdict.what == "deny":
-            return self._denied(resolved.tool, "rule", self._by_rule(verdict.place), verdict.place)
+            return self._denied(resolved.tool, "rule", asked.rules.why_denied(verdict.place), verdict.place)
         key = _grant_key(resolved, mentions)
         if key in self._granted:
             return None
@@ -206,12 +157,16 @@ class Permits:
             return self._denied(resolved.tool, "nobody", NO_CLIENT, verdict.place)
         return await self._ask(resolved, asked, key)
 
-    def _judge(self, tool: str, mentions: Named) -> tuple[Call, Verdict]:
-        """Resolve the paths of a call and decide. The rules file itself may only be read. Blocks."""
+    def _judge(self, tool: str, mentions: Named) -> tuple[Call, Verdict, LoadedRules]:
+        """Resolve the paths of a call and decide. The rules files themselves may only be read. Blocks."""
         call = self._resolve(tool, mentions)
-        if tool not in ("read", "grep", "find", "ls") and self._loaded.path in call.paths:
-            return call, Verdict("deny", "")
-        return call, self._loaded.rules.verdict(call)
+        reads = tool in ("read", "grep", "find", "ls")
+        verdicts = [
+            (Verdict("deny", "") if not reads and loaded.path in call.paths else loaded.rules.verdict(call), loaded)
+            for loaded in self.rules
+        ]
+        verdict, loaded = max(verdicts, key=lambda found: _STRICTNESS[found[0].what])
+        return call, verdict, loaded
 
     def _resolve(self, tool: str, mentions: Named) -> Call:
         """Return the call with the real path of everything it names. Blocks."""
@@ -225,7 +180,7 @@ class Permits:
         known = [name for name in names if can_be_followed(name)]
         unknown = unknown or len(known) < len(names)
         call = Call(tool, self._real(known), mentions.commands, unknown=unknown)
-        if mentions.commands and self._loaded.rules.about_paths:
+        if mentions.commands and any(loaded.rules.about_paths for loaded in self.rules):
             words = [word for line in call.lines for word in line.words]
             parts = list(dict.fromkeys(part for word in words for part in (word, word.rpartition("=")[2]) if part))
             call.unknown = call.unknown or len(parts) > MAX_CHECKED_WORDS
@@ -247,15 +202,15 @@ class Permits:
 
     async def _ask(self, call: Call, asked: Asked, key: tuple[str, ...]) -> Outcome | None:
         for_session = f"Allow for this session: {_grant_text(call)}"
-        deadline, place = self._loaded.deadline, asked.verdict.place
-        title = _title(call, asked.arguments) + self._why_asked(asked.verdict)
+        deadline, place = asked.rules.deadline, asked.verdict.place
+        title = _title(call, asked.arguments) + asked.rules.why_asked(asked.verdict)
         question = Select(dialog_id(), title, [ALLOW_ONCE, for_session, DENY], timeout=max(1, round(deadline * 1000)))
         details = await self._details(call, asked)
         answer = await self._dialogs.ask(question, late=_LATE, ended=_ENDED, details=details)
         if answer == ALLOW_ONCE:
             return None
         if answer == for_session:
-            self._granted.add(key)
+            self._granted[key] = Grant(next(self._grant_ids), _grant_description(call))
             return None
         if answer is _LATE:
             why = f"it needs confirmation, and no answer came within {deadline:g} s."
@@ -284,36 +239,11 @@ class Permits:
             paths=tuple(call.paths),
             cwd=self._cwd,
             sandbox=terminal.sandbox,
-            asked_by=self._asked_by(asked.verdict),
+            asked_by=asked.rules.asked_by(asked.verdict),
             diff=diff,
             order=asked.order,
-            can_stop_clock=not self._loaded.fixed_deadline,
+            can_stop_clock=not asked.rules.fixed_deadline,
         )
-
-    def _asked_by(self, verdict: Verdict) -> str:
-        loaded = self._loaded
-        if verdict.uncertain:
-            reason = f"{shortened(verdict.reason, MAX_REASON_BYTES)}: " if verdict.reason else ""
-            return f"{reason}the rule {loaded.location(verdict.place)} may apply"
-        if verdict.place != "otherwise":
-            return f"the rule {loaded.location(verdict.place)}"
-        return loaded.source if loaded.path is None else f"no rule of {loaded.source} allows it"
-
-    def _why_asked(self, verdict: Verdict) -> str:
-        """Return the end of the question about a call that a rule may apply to; empty for other calls."""
-        if not verdict.uncertain:
-            return ""
-        # The reason may quote the command.
-        reason = shortened(escape_hidden(verdict.reason), MAX_REASON_BYTES)
-        because = f"because {reason}: " if reason else "because "
-        return f"\n\nThis is asked {because}the rule {self._loaded.location(verdict.place)} may apply."
-
-    def _by_rule(self, place: str) -> str:
-        if not place:
-            return f"{self._loaded.source} is the file with the rules, which tools may not change."
-        if place == "otherwise":
-            return f"no rule of {self._loaded.source} allows it."
-        return f"the rule {self._loaded.location(place)} denies it."
 
     def _denied(self, tool: str, by: DeniedBy, why: str, place: str, advice: str = ADVICE) -> Outcome:
         rule: str | UnsetType = place if place and place != "otherwise" else UNSET
@@ -334,6 +264,12 @@ def _grant_text(call: Call) -> str:
     if call.paths:
         return f"{call.tool} of {', '.join(_displayed(call.paths))}"
     return f"every call of {call.tool}"
+
+
+def _grant_description(call: Call) -> str:
+    """Like `_grant_text`, without the question that shows the command."""
+    shown = "; ".join(escape_hidden(command) for command in call.commands)
+    return f"{call.tool}: {shortened(shown, MAX_SHOWN_BYTES)}" if shown else _grant_text(call)
 
 
 def _title(call: Call, arguments: Mapping[str, Any]) -> str:

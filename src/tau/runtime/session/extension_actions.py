@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
 from tau.errors import CommandError, ExtensionFailure
-from tau.records import dialogs
+from tau.records import dialogs, terminal_requests
 from tau.records.base import (
     MAX_RECEIVED_NESTING,
     UNSET,
@@ -310,6 +310,19 @@ SHOWN: dict[str, type[dialogs.UiRequest]] = {
     "set_editor_text": dialogs.SetEditorText,
 }
 
+# Shown by the terminal interface only.
+TERMINAL: dict[str, type[terminal_requests.TerminalRequest]] = {
+    "paste_to_editor": terminal_requests.PasteToEditor,
+    "set_working_message": terminal_requests.SetWorkingMessage,
+    "set_working_visible": terminal_requests.SetWorkingVisible,
+    "set_working_indicator": terminal_requests.SetWorkingIndicator,
+    "set_hidden_thinking_label": terminal_requests.SetHiddenThinkingLabel,
+    "set_footer": terminal_requests.SetFooter,
+    "set_header": terminal_requests.SetHeader,
+    "set_tools_expanded": terminal_requests.SetToolsExpanded,
+    "set_theme": terminal_requests.SetTheme,
+}
+
 
 async def act(session: Session, name: str, params: dict[str, Any]) -> Any:
     """Execute one action. Raises ExtensionFailure, or another error whose text says what went wrong."""
@@ -319,6 +332,9 @@ async def act(session: Session, name: str, params: dict[str, Any]) -> Any:
             return await session.dialogs.ask(_request(QUESTIONS[name], said))
         if name in SHOWN:
             return session.dialogs.show(_request(SHOWN[name], said))
+        if name in TERMINAL:
+            request = _request(TERMINAL[name], said)
+            return session.dialogs.show(request) if session.services.mode == "tui" else None
         if name not in ACTIONS:
             raise ExtensionFailure(f'There is no action "{name}".')
         kind, do = ACTIONS[name]
@@ -361,4 +377,5 @@ def session_facts(session: Session) -> dict[str, Any]:
         "sessionName": session.log.tree.name,
         "leafId": session.log.tree.leaf_id,
         "activeTools": list(session.tool_runner.tools),
+        **session.dialogs.terminal_facts(),
     }
