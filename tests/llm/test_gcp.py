@@ -12,8 +12,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
-from support.proxy_programs import microsocks, signed_by_itself, tinyproxy
 
+from support.proxy_programs import microsocks, signed_by_itself, tinyproxy
 from tau.llm import gcp
 
 

@@ -14,8 +14,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from support.proxy_programs import microsocks, signed_by_itself, tinyproxy
 
+from support.proxy_programs import microsocks, signed_by_itself, tinyproxy
 from tau.errors import ModelError
 from tau.llm.http import Http
 from tau.llm.http_request import fetch
