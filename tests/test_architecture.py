@@ -98,6 +98,7 @@ LATE = {
     "core/conversation/file_lines.py": {"bisect"},
     "core/conversation/provider_messages.py": {"hashlib"},
     "runtime/session/input.py": {"tau.runtime.session.system_messages"},
+    "runtime/history/session_log.py": {"tau.core.conversation.system_state"},
     "runtime/session/operations.py": {"tau.core.conversation.stats", "tau.runtime.history.html_export"},
     "runtime/app/handle.py": {"tau.runtime.app.permission_control", "tau.runtime.session.extension_actions"},
     "runtime/machine/files.py": {"tempfile"},

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from docgen import api, cli, dialects, modules, schema, tables
+from docgen import api, cli, dialects, differences, modules, schema, tables
 
 FOLDER = Path(__file__).parents[2] / "docs"
 SUFFIX = ".in.md"
@@ -25,6 +25,7 @@ TABLES: dict[str, Mapping[str, Callable[[], str]]] = {
     "json-mode.in.md": cli.JSON_TABLES,
     "architecture.in.md": modules.TABLES,
     "api.in.md": api.TABLES,
+    "compatibility.in.md": differences.TABLES,
 }
 
 

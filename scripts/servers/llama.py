@@ -1,6 +1,8 @@
 """Run llama.cpp's server with SmolLM2, in the environment that has both. Prints its address; ends with stdin.
 
-The chat template shows a tool call as an example, since a model with 135 million parameters makes none otherwise.
+The chat template is in the form of Functionary 3.2, whose grammar leaves the model no choice if a tool call is
+required. In other forms llama.cpp lets it write text first, and a model with 135 million parameters then never makes a
+call.
 """
 
 from __future__ import annotations
@@ -14,33 +16,31 @@ import xllamacpp
 
 TEMPLATE = """\
 {%- if tools %}
-{{- '<|im_start|>system\\nFor each function call, return a json object within <tool_call></tool_call> tags:' }}
-{{- '\\n<tools>' }}
+{{- '<|im_start|>system\\nA message begins with its recipient: >>>all for text, or the name of a function.' }}
 {%- for tool in tools %}
 {{- '\\n' }}{{- tool | tojson }}
 {%- endfor %}
-{{- '\\n</tools><|im_end|>\\n' }}
-{%- for name in ('c.txt', 'b.txt') %}
-{{- '<|im_start|>user\\nRead ' + name + '<|im_end|>\\n<|im_start|>assistant\\n' }}
-{{- '<tool_call>\\n{"name": "read", "arguments": {"path": "' + name + '"}}\\n</tool_call><|im_end|>\\n' }}
-{%- endfor %}
+{{- '<|im_end|>\\n' }}
 {%- endif %}
 {%- for message in messages %}
-{%- if message.role == 'assistant' and message.tool_calls %}
-{{- '<|im_start|>assistant' }}
-{%- for call in message.tool_calls %}
-{{- '\\n<tool_call>\\n{"name": "' }}{{- call.function.name }}{{- '", "arguments": ' }}
-{{- call.function.arguments | tojson }}{{- '}\\n</tool_call>' }}
-{%- endfor %}
-{{- '<|im_end|>\\n' }}
-{%- elif message.role == 'tool' %}
-{{- '<|im_start|>user\\n<tool_response>\\n' + message.content + '\\n</tool_response><|im_end|>\\n' }}
-{%- else %}
-{{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}
+{{- '<|im_start|>' + message.role + '\\n' }}
+{%- if message.role == 'assistant' and tools %}
+{%- if message.content %}
+{{- '>>>all\\n' + message.content }}
 {%- endif %}
+{%- for call in message.tool_calls or [] %}
+{{- '>>>' + call.function.name + '\\n' }}{{- call.function.arguments | tojson }}
+{%- endfor %}
+{%- else %}
+{{- message.content }}
+{%- endif %}
+{{- '<|im_end|>\\n' }}
 {%- endfor %}
 {%- if add_generation_prompt %}
 {{- '<|im_start|>assistant\\n' }}
+{%- if tools %}
+{{- '>>>' }}
+{%- endif %}
 {%- endif %}
 """
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from support.entry_builder import MODEL, Talk, answer, call, words
+from support.whole_branch import context
 from tau.core.conversation.compaction import (
     ALREADY_COMPACTED,
     NOTHING_TO_COMPACT,
@@ -18,7 +19,6 @@ from tau.core.conversation.compaction import (
 )
 from tau.core.conversation.summaries import TouchedFiles, summary_input
 from tau.core.conversation.tokens import TreeEntry, context_tokens, entry_tokens
-from tau.core.conversation.tree import context
 from tau.records.base import replace
 from tau.records.entries import CompactionEntry
 from tau.records.messages import AnyMessage, Assistant, CompactionSummary, Image, ToolResult, Usage, User

@@ -6,10 +6,13 @@ from typing import Any
 import pytest
 
 from support.loop_kit import assistant, user
+from support.whole_branch import context
+from tau.core.conversation.entry_messages import compacted_messages, message_of, milliseconds, summary_of
 from tau.core.conversation.file_lines import BytesSource, FileLines
 from tau.core.conversation.prompts import prompt_text
-from tau.core.conversation.tree import CODES, ROOT, Tree, context, message_of, milliseconds, summary_of
-from tau.records.base import encode, wire_json
+from tau.core.conversation.system_state import SystemState
+from tau.core.conversation.tree import CODES, ROOT, Tree
+from tau.records.base import attach_source, encode, wire_json
 from tau.records.entries import (
     AnyEntry,
     BranchSummaryEntry,
@@ -22,7 +25,16 @@ from tau.records.entries import (
     SessionInfo,
 )
 from tau.records.lines import UnknownEntry
-from tau.records.messages import AnyMessage, BranchSummary, CompactionSummary, Custom, Image, Text, User
+from tau.records.messages import (
+    AnyMessage,
+    BranchSummary,
+    CompactionSummary,
+    Custom,
+    Image,
+    System,
+    Text,
+    User,
+)
 from tau.records.replies import ForkPoint
 
 TIME = "2026-01-01T00:00:00.000Z"
@@ -217,6 +229,32 @@ def test_a_summary_of_another_branch_does_not_count() -> None:
 def test_a_summary_whose_first_kept_entry_is_not_before_it_keeps_nothing(kept: str) -> None:
     tree = grown(*chain(2), CompactionEntry("s", "1", TIME, "long ago", kept, 9))
     assert conversation(tree) == [CompactionSummary("long ago", 9, AT)]
+
+
+def system_entry(id: str, parent: str, **declared: Any) -> MessageEntry:
+    message = {"role": "system", "content": "", "timestamp": 1, **declared}
+    line = encode({"type": "message", "id": id, "parentId": parent, "timestamp": TIME, "message": message})
+    return attach_source(message_entry(id, parent, ""), line)
+
+
+def test_the_system_message_of_a_compaction_replaces_those_that_were_kept() -> None:
+    whole = {"role": "system", "content": "", "sections": {"a": "A", "b": "B"}, "timestamp": 2}
+    compaction = CompactionEntry("s", "3", TIME, "long ago", "1", 99, system_message=whole)
+    kept = system_entry("2", "1", sections={"b": "B"})
+    later = system_entry("5", "s", sections={"b": None, "c": "C"}, toolsAdded=[{"name": "ls"}])
+    tree = grown(*chain(2), kept, message_entry("3", "2", "hi"), compaction, later)
+    summary, places = tree.seen()
+    assert summary is not None and ids(tree, places) == "135"
+    assert json.loads(wire_json(compacted_messages(summary)[0])) == whole
+    assert tree.seen_count() == 5
+    assert SystemState(tree.system_messages()).message(7) == System("", 7, {"a": "A", "c": "C"}, [{"name": "ls"}])
+
+
+@pytest.mark.parametrize("wrong", [None, 5, {}, {"role": "user", "content": "hi", "timestamp": 1}])
+def test_a_compaction_with_a_wrong_system_message_has_only_its_summary(wrong: Any) -> None:
+    tree = grown(*chain(2), CompactionEntry("s", "1", TIME, "long ago", "1", 99, system_message=wrong))
+    assert conversation(tree) == [CompactionSummary("long ago", 99, AT), user("hi")]
+    assert tree.seen_count() == 2
 
 
 # Entries of a wrong shape.

@@ -6,12 +6,8 @@ The server is at 0.0.0.0, an address of this machine that, unlike 127.0.0.1, doe
 from __future__ import annotations
 
 import asyncio
-import shutil
-import socket
 import ssl
-import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from support.proxy_programs import microsocks, signed_by_itself, tinyproxy
 from tau.errors import ModelError
 from tau.llm.http import Http
 from tau.llm.http_request import fetch
@@ -27,55 +24,6 @@ from tau.llm.types import ModelRequest
 pytestmark = pytest.mark.process
 
 HOST = "0.0.0.0"
-
-
-def program(name: str) -> str:
-    path = shutil.which(name)
-    if path is None:
-        pytest.skip(f"{name} is not installed")
-    return path
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
-
-
-@contextmanager
-def running(command: list[str], port: int) -> Iterator[str]:
-    """A program that listens at this port; yields its address."""
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        deadline = time.monotonic() + 30
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port), 1).close()
-                break
-            except OSError:
-                assert process.poll() is None and time.monotonic() < deadline, "the proxy did not start"
-                time.sleep(0.02)
-        yield f"127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        process.wait()
-
-
-@contextmanager
-def microsocks(*flags: str) -> Iterator[str]:
-    port = free_port()
-    with running([program("microsocks"), "-i", "127.0.0.1", "-p", str(port), *flags], port) as address:
-        yield address
-
-
-@contextmanager
-def tinyproxy(folder: Path, *lines: str) -> Iterator[str]:
-    port, file = free_port(), folder / "tinyproxy.conf"
-    settings = [f"Port {port}", "Listen 127.0.0.1", "Allow 127.0.0.1", "Timeout 60", *lines]
-    file.write_text("\n".join([*settings, ""]))
-    with running([program("tinyproxy"), "-d", "-c", str(file)], port) as address:
-        yield address
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -113,16 +61,7 @@ def model_server(context: ssl.SSLContext | None = None) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A certificate for HOST, signed by itself, and its key."""
-    openssl = program("openssl")
-    folder = tmp_path_factory.mktemp("certificate")
-    made = folder / "both.pem"
-    options = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=tau"]
-    names = ["-addext", f"subjectAltName=IP:{HOST}"]
-    output = ["-keyout", str(folder / "key.pem"), "-out", str(folder / "cert.pem")]
-    subprocess.run([openssl, "req", "-x509", *options, *names, *output], check=True, capture_output=True)
-    made.write_text((folder / "key.pem").read_text() + (folder / "cert.pem").read_text())
-    return made
+    return signed_by_itself(tmp_path_factory.mktemp("certificate"), HOST)
 
 
 @pytest.fixture

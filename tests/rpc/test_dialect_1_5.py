@@ -73,6 +73,33 @@ def test_a_system_message_of_a_continued_session_has_only_the_changes(tmp_path: 
             assert roles(ended) == ["user", "assistant"]
 
 
+def test_a_compaction_keeps_the_system_message_before_the_summary(tmp_path: Path) -> None:
+    settings = {**QUICK, "compaction": {"keepRecentTokens": 300}}
+    long = "word " * 200
+    with Server(long, long, "The summary.", "After.", "Later.") as server:
+        with agent(tmp_path, server, "1.5", settings=settings) as running:
+            (system, *_) = (event["message"] for event in say(running, long) if event["type"] == "message_end")
+            say(running, long)
+            result = running.get("compact")
+            (kept, summary, *others) = running.get("get_messages")["messages"]
+            assert kept == {**system, "timestamp": kept["timestamp"]} and kept["timestamp"] >= system["timestamp"]
+            assert roles([summary, *others]) == ["compactionSummary", "user", "assistant"]
+            assert running.get("get_state")["messageCount"] == 4
+            declared = len("".join(system["sections"].values())) + len(json.dumps(system["toolsAdded"]))
+            assert result["estimatedTokensAfter"] > declared // 5
+            answered = [event["message"] for event in say(running, "and?") if event["type"] == "message_end"]
+            assert roles(answered) == ["user", "assistant"]
+            assert all(message["role"] != "system" for message in server.asked[-1]["messages"])
+            file = Path(running.get("get_state")["sessionFile"])
+        lines = [json.loads(line) for line in file.read_text().splitlines()]
+        assert next(line["systemMessage"] for line in lines if line["type"] == "compaction") == kept
+        with agent(tmp_path, server, "1.5", "--continue", settings=settings) as running:
+            assert roles(running.get("get_messages")["messages"])[:3] == ["system", "compactionSummary", "user"]
+            assert roles([event["message"] for event in say(running, "more") if event["type"] == "message_end"]) == [
+                *("user", "assistant"),
+            ]
+
+
 def test_the_first_prompt_stays_before_what_is_sent_with_it(tmp_path: Path) -> None:
     with Server("Hello.", "Again.") as server, agent(tmp_path, server, "1.5") as running:
         lines = [{"type": "prompt", "message": "one"}, {"type": "follow_up", "message": "two"}]

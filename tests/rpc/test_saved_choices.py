@@ -27,6 +27,19 @@ def test_an_offline_model_never_becomes_the_default(tmp_path: Path, provider: st
         assert saved(agent) == {"defaultProvider": "lab", "defaultModel": "thinks"}
 
 
+@pytest.mark.parametrize(("dialect", "level"), [("default", "high"), ("0.73", "high"), ("2026-03", "off")])
+def test_a_level_that_was_lowered_becomes_the_default_in_dialects_whose_pi_does_so(
+    tmp_path: Path, dialect: str, level: str
+) -> None:
+    with Agent(tmp_path, models={"providers": {"lab": PROVIDER}}, args=("--dialect", dialect)) as agent:
+        agent.get("set_model", provider="lab", modelId="thinks")
+        agent.get("set_thinking_level", level="high")
+        agent.get("set_model", provider="lab", modelId="plain")
+        assert saved(agent)["defaultThinkingLevel"] == level
+        agent.get("set_thinking_level", level="low")
+        assert saved(agent)["defaultThinkingLevel"] == level
+
+
 def test_a_level_that_was_lowered_for_a_model_never_becomes_the_default(tmp_path: Path) -> None:
     with Agent(tmp_path, models={"providers": {"lab": PROVIDER}}) as agent:
         agent.get("set_model", provider="lab", modelId="thinks")

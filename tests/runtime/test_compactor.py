@@ -9,12 +9,12 @@ import pytest
 
 from support.entry_builder import MODEL, Talk, answer, call, words
 from support.virtual_clock import leapt
+from support.whole_branch import context
 from tau.core.agent.draft import Draft, MessageDone
 from tau.core.conversation.branches import Branch
 from tau.core.conversation.compaction import CompactionReason
 from tau.core.conversation.summaries import SummaryRequest
 from tau.core.conversation.tokens import estimate
-from tau.core.conversation.tree import context
 from tau.errors import Aborted, CommandError, ModelError
 from tau.records.base import UNSET, UnsetType, replace
 from tau.records.events import CompactionEnd, CompactionResult, CompactionStart, Event

@@ -1,20 +1,19 @@
 """Google credentials: the file of an account, gcloud, or the metadata server of the machine.
 
 The only module that imports google-auth, which is the extra `vertex`, and only when it is needed. It may read files
-and send requests: call it in a thread.
+and send requests, through the same proxies as model calls: call it in a thread that has no event loop.
 """
 
 from __future__ import annotations
 
-import http.client
-import urllib.error
-import urllib.request
+import asyncio
 from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from tau.errors import ModelError
-from tau.llm.proxies import environment_proxies, proxy_for
+from tau.llm.http_request import fetch
+from tau.llm.proxies import environment_proxies
 
 Proxies = tuple[tuple[str, str], ...]  # scheme and proxy
 
@@ -89,14 +88,10 @@ def _send(
 ) -> Response:
     import google.auth.exceptions
 
-    data = body.encode() if isinstance(body, str) else body
-    request = urllib.request.Request(url, data, dict(headers or {}), method=method)
-    proxy = proxy_for(url, environment)
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({request.type: proxy} if proxy else {}))
+    data = body.encode() if isinstance(body, str) else body or b""
+    seconds = timeout or REQUEST_TIMEOUT_S
     try:
-        with opener.open(request, timeout=timeout or REQUEST_TIMEOUT_S) as response:
-            return Response(response.status, dict(response.headers), response.read())
-    except urllib.error.HTTPError as error:
-        return Response(error.code, dict(error.headers), error.read())
-    except (OSError, http.client.HTTPException) as error:
-        raise google.auth.exceptions.TransportError(error, retryable=True) from error
+        done = asyncio.run(fetch(method, url, headers or {}, data, environment=environment, timeout=seconds))
+    except ModelError as error:
+        raise google.auth.exceptions.TransportError(error, retryable=bool(error.transient)) from error
+    return Response(done.status, done.headers, done.body)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from tau.core.checks.secrets import redact_url
@@ -25,6 +26,7 @@ REQUEST_TIMEOUT_S = 20.0
 class SmallResponse(NamedTuple):
     status: int
     body: bytes
+    headers: Mapping[str, str] = MappingProxyType({})  # with names in lower case
 
     @property
     def content(self) -> dict[str, Any]:
@@ -59,11 +61,12 @@ async def fetch(
                 received += chunk
                 if len(received) > MAX_BODY_BYTES:
                     raise ModelError(f"{redact_url(url)} sent more than {MAX_BODY_BYTES >> 20} MiB.", transient=False)
-            return SmallResponse(exchange.status, received)
+            return SmallResponse(exchange.status, received, dict(exchange.headers))
     except TimeoutError:
         raise ModelError(f"{redact_url(url)} did not answer within {timeout:g} s.", transient=True) from None
     except OSError as error:
-        raise ModelError(f"{redact_url(url)}: {error or type(error).__name__}", transient=True) from None
+        final = getattr(error, "final", False)  # such as a proxy that rejected the password
+        raise ModelError(f"{redact_url(url)}: {error or type(error).__name__}", transient=not final) from None
     except ValueError as error:
         raise ModelError(f"Bad address or header for {redact_url(url)!r}: {error}", transient=False) from None
     finally:

@@ -58,7 +58,7 @@ class SessionInfo(Entry, tag="session_info"):
 
 class CompactionEntry(Entry, tag="compaction"):
     """The conversation before `firstKeptEntryId` was replaced by a summary. `fromHook` is set if an extension wrote
-    it; `usage` is what the summary cost.
+    it; `usage` is what the summary cost. `systemMessage` has all that the system messages before it declared.
     """
 
     summary: str
@@ -67,6 +67,7 @@ class CompactionEntry(Entry, tag="compaction"):
     details: Any = UNSET
     from_hook: bool | UnsetType = UNSET
     usage: Any = UNSET  # a usage; of whatever shape, the entry is still a compaction
+    system_message: Any = UNSET  # a message with the role "system"
 
 
 class BranchSummaryEntry(Entry, tag="branch_summary"):

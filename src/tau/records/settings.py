@@ -142,6 +142,8 @@ class CompatSettings(Record):
     """Add messages with the role `system` to the conversation, which tell clients of the system prompt and tools."""
     thinking_returns: bool = False
     """Restore the thinking level after using a model that does not support thinking."""
+    save_lowered_level: bool = False
+    """Also save a thinking level as the default that was lowered because the model does not support a higher one."""
 
 
 class Settings(Record):

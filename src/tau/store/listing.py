@@ -7,8 +7,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from tau.core.conversation.entry_messages import milliseconds
 from tau.core.conversation.prompts import prompt_text
-from tau.core.conversation.tree import milliseconds
 from tau.records.base import UNSET, BadRecord
 from tau.records.entries import Header, MessageEntry, SessionInfo
 from tau.records.lines import read_entry

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from typing import overload
 
+from tau.core.conversation.entry_messages import message_of, summary_of
 from tau.core.conversation.summaries import (
     BRANCH_PREAMBLE,
     BRANCH_PROMPT,
@@ -21,7 +22,7 @@ from tau.core.conversation.summaries import (
     summary_request,
 )
 from tau.core.conversation.tokens import TreeEntry, estimate
-from tau.core.conversation.tree import ROOT, Tree, message_of, summary_of
+from tau.core.conversation.tree import ROOT, Tree
 from tau.records.base import BadRecord, Value
 from tau.records.entries import BranchSummaryEntry, CompactionEntry
 from tau.records.lines import UnknownEntry

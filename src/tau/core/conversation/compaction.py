@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from tau.core.conversation.entry_messages import message_of
 from tau.core.conversation.summaries import (
     HISTORY_PROMPT,
     NO_HISTORY,
@@ -36,7 +37,6 @@ from tau.core.conversation.tokens import (
     last_counted,
     since_compaction,
 )
-from tau.core.conversation.tree import message_of
 from tau.core.models.failures import is_overflow
 from tau.records.base import Value, replace
 from tau.records.entries import BranchSummaryEntry, CompactionEntry, CustomMessageEntry, MessageEntry

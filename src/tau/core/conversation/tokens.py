@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tau.core.conversation.tree import message_of, summary_of
-from tau.records.base import UNSET, encode
+from tau.core.conversation.entry_messages import compacted_messages, is_system, message_of, summary_of
+from tau.records.base import UNSET, BadRecord, encode, parse, wire_json
 from tau.records.entries import AnyEntry, CompactionEntry, MessageEntry
 from tau.records.lines import UnknownEntry
 from tau.records.messages import (
@@ -20,7 +20,9 @@ from tau.records.messages import (
     CompactionSummary,
     Custom,
     Image,
+    Other,
     StoredMessage,
+    System,
     Text,
     Thinking,
     ToolCall,
@@ -151,7 +153,29 @@ def context_tokens(branch: Sequence[TreeEntry]) -> int:
         return known
     compaction, entries = since_compaction(branch)
     summary = 0 if compaction is None else estimate(summary_of(compaction))
-    return summary + sum(map(entry_tokens, entries))
+    return summary + sum(map(entry_tokens, entries)) + _system_tokens(compaction, entries)
+
+
+def _system_tokens(compaction: CompactionEntry | None, entries: Sequence[TreeEntry]) -> int:
+    """Tokens of the system prompt and tools, if the conversation declares them. A compaction has the sum of them."""
+    declared = [] if compaction is None else compacted_messages(compaction)
+    for entry in entries:
+        if isinstance(entry, CompactionEntry):
+            declared = compacted_messages(entry)
+        elif isinstance(entry, MessageEntry):
+            declared.append(entry.message)
+    return sum(-(-_declared_characters(message) // CHARS_PER_TOKEN) for message in declared if is_system(message))
+
+
+def _declared_characters(message: Other | System) -> int:
+    try:
+        content = parse(wire_json(message))
+    except BadRecord:
+        return 0
+    sections, tools = content.get("sections"), content.get("toolsAdded")
+    texts = [content.get("content"), *(sections.values() if isinstance(sections, dict) else ())]
+    characters = sum(len(text) for text in texts if isinstance(text, str))
+    return characters + (len(encode(tools).decode()) if tools else 0)
 
 
 def context_usage(branch: Sequence[TreeEntry], context_window: int) -> tuple[int | None, float | None]:

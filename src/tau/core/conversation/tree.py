@@ -12,28 +12,27 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import TypeVar
 
+from tau.core.conversation.entry_messages import compacted_messages, is_system, message_of
 from tau.core.conversation.file_lines import FileLines
 from tau.core.conversation.prompts import PromptIndex, points_of
 from tau.records.base import BadRecord, decode, encode
 from tau.records.entries import (
     AnyEntry,
-    BranchSummaryEntry,
     CompactionEntry,
     ContextEdit,
-    CustomMessageEntry,
     Label,
     MessageEntry,
     SessionInfo,
 )
 from tau.records.lines import Outline, UnknownEntry, message_json, read_entry
 from tau.records.messages import (
-    AnyMessage,
     Assistant,
-    BranchSummary,
-    CompactionSummary,
-    Custom,
+    Other,
+    System,
+    read_message,
 )
 from tau.records.replies import ForkPoint
 
@@ -57,7 +56,6 @@ ROOT = -1
 LINES_AT_ONCE = 512
 NEAR = 16  # entries to search before an index of all ids is built
 T = TypeVar("T")
-_ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d+))?Z?")
 
 
 class Tree:
@@ -252,25 +250,27 @@ class Tree:
         """The part of the current branch that the model sees: the last summary, and the entries that it does not
         replace.
         """
-        branch, dropped = self.branch, self.dropped
+        branch = self.branch
         kinds = self._kinds_of(branch)
-        compaction, first = self._last_summary(branch, kinds)
+        compaction, first, replaced = self._last_summary(branch, kinds)
+        dropped = self.dropped | replaced
         ats = [branch[place] for place in _places(kinds, SEEN_BY_MODELS, first)]
         return compaction, [at for at in ats if at not in dropped] if dropped else ats
 
     def seen_count(self) -> int:
         """Number of messages that the model sees."""
         if self._counted[0] != self.leaf:
-            branch, dropped = self.branch, self.dropped
+            branch = self.branch
             kinds = self._kinds_of(branch)
-            compaction, first = self._last_summary(branch, kinds)
+            compaction, first, replaced = self._last_summary(branch, kinds)
+            dropped = self.dropped | replaced
             count = kinds.count(CODES["message"], first)  # without a list of them: a session may be long
             if dropped:
                 count -= sum(self.kind(at) == "message" for at in dropped.intersection(branch[first:]))
             # Messages of extensions and branch summaries may be unreadable or empty. There are few of them.
             others = (branch[place] for place in _places(kinds, SEEN_BY_MODELS[1:], first))
             count += sum(message_of(self.entry(at)) is not None for at in others if at not in dropped)
-            self._counted = self.leaf, count + (compaction is not None)
+            self._counted = self.leaf, count + (0 if compaction is None else len(compacted_messages(compaction)))
         return self._counted[1]
 
     @property
@@ -307,13 +307,31 @@ class Tree:
         found = self.find(id)
         return found if found is not None and found < at else None
 
-    def _last_summary(self, branch: Sequence[int], kinds: bytes) -> tuple[CompactionEntry | None, int]:
-        """The last compaction of a branch, and the place on it from which entries are kept."""
+    def _last_summary(self, branch: Sequence[int], kinds: bytes) -> tuple[CompactionEntry | None, int, frozenset[int]]:
+        """The last compaction of a branch, the place from which entries are kept, and those replaced all the same."""
         for place in reversed(_places(kinds, ("compaction",))):
             if isinstance(entry := self.entry(branch[place]), CompactionEntry):
                 first_kept = self._place_on(branch[:place], entry.first_kept_entry_id)
-                return entry, place if first_kept is None else first_kept
-        return None, 0
+                if first_kept is None:
+                    return entry, place, frozenset()
+                kept = branch[first_kept:place] if len(compacted_messages(entry)) > 1 else ()
+                return entry, first_kept, frozenset(at for at in kept if self._system_message(at) is not None)
+        return None, 0, frozenset()
+
+    def system_messages(self) -> Iterator[Other | System]:
+        """The messages of the conversation that declare the system prompt and the tools."""
+        compaction, ats = self.seen()
+        if compaction is not None:
+            yield from filter(is_system, compacted_messages(compaction))
+        yield from (message for at in ats if (message := self._system_message(at)) is not None)
+
+    def _system_message(self, at: int) -> Other | System | None:
+        if self.kind(at) != "message" or b'"system"' not in self._lines[at]:
+            return None
+        with suppress(BadRecord):
+            if is_system(message := read_message(self.message_json(at))):
+                return message
+        return None
 
     def message_blocks(
         self, ats: Sequence[int], size: int, read: Callable[[int, bytes], list[T] | None]
@@ -361,48 +379,3 @@ def nested(roots: list[T], node: Callable[[T], bytes], children: Callable[[T], l
         path.append(iter(children(child)))
         first = True
     return b"".join(parts)
-
-
-def message_of(entry: AnyEntry | UnknownEntry) -> AnyMessage | None:
-    """The message for the model that an entry contains; None if it has none."""
-    match entry:
-        case MessageEntry():
-            return entry.message
-        case CustomMessageEntry():
-            timestamp = milliseconds(entry.timestamp)
-            return Custom(entry.custom_type, entry.content, entry.display, entry.details, timestamp)
-        case BranchSummaryEntry(summary=summary) if summary:
-            return BranchSummary(summary, entry.from_id or "root", milliseconds(entry.timestamp))
-    return None
-
-
-def summary_of(compaction: CompactionEntry) -> CompactionSummary:
-    return CompactionSummary(compaction.summary, compaction.tokens_before, milliseconds(compaction.timestamp))
-
-
-def milliseconds(iso: str) -> int:
-    """Unix milliseconds of an entry's timestamp (UTC); 0 if it is invalid."""
-    match = _ISO.fullmatch(iso)
-    if match is None:
-        return 0
-    year, month, day, hour, minute, second = map(int, match.groups()[:6])
-    # Days since 1970 by the calendar that starts in March, so that leap days come last.
-    years = year - (month <= 2)
-    days = 365 * years + years // 4 - years // 100 + years // 400 + (153 * ((month + 9) % 12) + 2) // 5 + day - 719469
-    fraction = int((match[7] or "0").ljust(3, "0")[:3])
-    return ((days * 24 + hour) * 60 + minute) * 60_000 + second * 1000 + fraction
-
-
-def context(branch: Sequence[AnyEntry | UnknownEntry]) -> list[AnyMessage]:
-    """The messages of a branch: the summary of a compaction replaces everything before it."""
-    at = next((i for i in range(len(branch) - 1, -1, -1) if isinstance(branch[i], CompactionEntry)), None)
-    if at is None:
-        return _messages(branch)
-    compaction = branch[at]
-    assert isinstance(compaction, CompactionEntry)
-    first_kept = next((i for i, entry in enumerate(branch[:at]) if entry.id == compaction.first_kept_entry_id), at)
-    return [summary_of(compaction), *_messages(branch[first_kept:at]), *_messages(branch[at + 1 :])]
-
-
-def _messages(entries: Iterable[AnyEntry | UnknownEntry]) -> list[AnyMessage]:
-    return [message for entry in entries if (message := message_of(entry)) is not None]

@@ -11,7 +11,8 @@ from contextlib import suppress
 from copy import copy
 from itertools import chain, groupby
 
-from tau.core.conversation.tree import Tree, message_of, summary_of
+from tau.core.conversation.entry_messages import compacted_messages, message_of
+from tau.core.conversation.tree import Tree
 from tau.records.base import BadRecord, SplicedList, wire_json
 from tau.records.entries import CompactionEntry
 from tau.records.lines import raw_messages, typed_messages
@@ -35,7 +36,7 @@ class Conversation:
         self._ats = ats
         self._problem = problem
         self.unreadable: set[int] = set()  # of the entries parsed so far
-        self._before: list[StoredMessage] = [summary_of(summary)] if summary is not None else []
+        self._before: list[StoredMessage] = compacted_messages(summary) if summary is not None else []
         self._after: list[StoredMessage] = []
         self._size = len(self._before) + len(ats)
         if tree.size_of(ats) <= MAX_CACHED_BYTES:
@@ -105,7 +106,7 @@ def messages_json(tree: Tree, unreadable: Container[int] = ()) -> SplicedList:
 
 def _portions(tree: Tree, summary: CompactionEntry | None, entries: list[int]) -> Iterator[list[bytes]]:
     if summary is not None:
-        yield [wire_json(summary_of(summary))]
+        yield [wire_json(message) for message in compacted_messages(summary)]
     for kind, ats in groupby(entries, tree.kind):
         if kind == "message":
             for block, given in tree.message_blocks(list(ats), BLOCK_BYTES, raw_messages):

@@ -29,7 +29,7 @@ from tau.records.entries import (
 from tau.records.events import EntryAppended
 from tau.records.messages import AnyMessage, Assistant, Custom, StoredMessage, Usage, User
 from tau.records.models import Model, ThinkingLevel
-from tau.runtime.clock import iso
+from tau.runtime.clock import iso, now
 from tau.runtime.history.conversation import Conversation, messages_json
 from tau.runtime.history.ids import session_id
 from tau.runtime.history.pending_bash import PendingBash
@@ -208,7 +208,11 @@ class SessionLog:
         from_hook: bool = False,
         usage: Usage | UnsetType = UNSET,
     ) -> None:
-        self.file.add(CompactionEntry, summary, first_kept, tokens_before, details, from_hook, usage)
+        from tau.core.conversation.system_state import SystemState
+
+        system = SystemState(self.tree.system_messages()).message(now())
+        declared = UNSET if system is None else system
+        self.file.add(CompactionEntry, summary, first_kept, tokens_before, details, from_hook, usage, declared)
         self._messages = None
 
     def move_leaf(

@@ -1,7 +1,7 @@
 """Change the model, thinking level or name of a session: record the change, save it and notify extensions.
 
 Saved as a default is only what the client chose: never an offline model, and never a thinking level that was lowered
-because the model does not support the chosen one.
+because the model does not support the chosen one (but in older dialects it is, as in pi).
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ async def _model_changed(session: Session, previous: Model | None, level_before:
     changes: dict[str, Any] = {}
     if model not in OFFLINE_MODELS:
         changes = {"defaultProvider": model.provider, "defaultModel": model.id}
-    if source == "cycle" and level == scoped_level != level_before:
+    chosen = session.settings.compat.save_lowered_level or (source == "cycle" and level == scoped_level)
+    if chosen and level != level_before:
         changes["defaultThinkingLevel"] = level
     if changes:
         await session.save_settings(changes)
@@ -64,7 +65,8 @@ async def _model_changed(session: Session, previous: Model | None, level_before:
 async def set_level(session: Session, level: ThinkingLevel) -> None:
     before = session.models.level
     session.models.set_level(level)
-    await _level_changed(session, before, save=session.models.level == level)
+    chosen = session.models.level == level or session.settings.compat.save_lowered_level
+    await _level_changed(session, before, save=chosen)
 
 
 async def cycle_level(session: Session) -> ThinkingLevel | None:

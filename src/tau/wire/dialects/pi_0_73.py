@@ -49,6 +49,7 @@ DIALECT = PI_1_5.derive(
             "providerDetails": False,
             "systemMessages": False,
             "thinkingReturns": True,
+            "saveLoweredLevel": True,
         },
         "saveModels": True,
         "bashUpdates": False,

@@ -68,5 +68,5 @@ DIALECT = DEFAULT.derive(
             c.Navigate,
         }
     ),
-    defaults={"compaction": {"betweenTurns": False}, "compat": {"statsOf": "conversation"}},
+    defaults={"compaction": {"betweenTurns": False}, "compat": {"statsOf": "conversation", "saveLoweredLevel": True}},
 )
