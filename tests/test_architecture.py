@@ -81,6 +81,7 @@ IMPURE = {
 LATE = {
     "__init__.py": {"*"},
     "cli/main.py": {"*"},
+    "cli/deferred_modules.py": {"*"},
     "cli/session_options.py": {"tau.cli.resume", "tau.runtime.machine.hardening"},
     "cli/print_mode.py": {"tau.cli.model_errors"},
     "cli/login.py": {"getpass", "webbrowser"},
@@ -109,7 +110,7 @@ LATE = {
     "store/extension_modules.py": {"hashlib"},
     "store/procfs.py": {"ctypes"},
     "store/trust.py": {"hashlib"},
-    "runtime/models/bundled.py": {"xllamacpp"},
+    "runtime/models/bundled.py": {"importlib.util", "xllamacpp"},
     "runtime/models/selection.py": {"tau.runtime.login.refresh", "tau.runtime.models.remedies"},
     "tools/images.py": {"PIL.Image", "PIL.ImageOps"},
     "runtime/history/html_export.py": {"tau.export", "tau.export.page"},
