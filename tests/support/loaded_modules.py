@@ -25,7 +25,7 @@ from support.rpc_process import WITHIN, surroundings
 FILE = Path(__file__).with_suffix(".json")
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 WATCHED = [sys.executable, "-X", "importtime", "-c"]
-PI = "from tau.cli.main import pi; pi()"
+PI = "from tau.cli.entry import pi; pi()"
 # Of Jython and of Windows: copy.py and platform.py of some versions try to import them.
 ABSENT = {"org", "_wmi"}
 LINE = re.compile(r"^import time: +\d+ \| +\d+ \| +(\S+)$", re.MULTILINE)
@@ -48,7 +48,7 @@ def starting(folder: Path) -> str:
     Both streams are one pipe: so what was loaded before the response is told from what is loaded soon after it, when
     nobody waits.
     """
-    env, argv = surroundings(folder), [*WATCHED, PI, "--mode", "rpc"]
+    env, argv = _cold(surroundings(folder)), [*WATCHED, PI, "--mode", "rpc"]
     both: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     with subprocess.Popen(argv, cwd=folder / "work", env=env, stdin=subprocess.PIPE, **both) as process:
         assert process.stdin is not None and process.stdout is not None
@@ -81,8 +81,12 @@ MOMENTS: dict[str, Callable[[Path], str]] = {
 }
 
 
+def _cold(env: dict[str, str]) -> dict[str, str]:
+    return {**env, "TAU_WARM_DIR": ""}
+
+
 def _to_the_end(folder: Path, code: str, *argv: str, models: Any = None) -> str:
-    env = surroundings(folder, models=models)
+    env = _cold(surroundings(folder, models=models))
     done = subprocess.run(
         [*WATCHED, code, *argv],
         cwd=folder / "work",

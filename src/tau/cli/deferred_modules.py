@@ -1,8 +1,9 @@
 """Deferred modules: loaded when one of their names is first used, not when they are imported.
 
-Libraries import at their top what they rarely need: asyncio imports `ssl` and `inspect`, msgspec imports the module that
-makes JSON schemas. Loading all of that is a sixth of a start. A deferred module is a placeholder in `sys.modules`, which
-importers keep. At the first access to an attribute it loads the real module, and from then on it has the same names.
+Libraries import at their top what they rarely need: asyncio imports `ssl` and `inspect`, msgspec imports the module
+that makes JSON schemas. Loading all of that is a sixth of a start. A deferred module is a placeholder in
+`sys.modules`, which importers keep. At the first access to an attribute it loads the real module, and from then on it
+has the same names.
 """
 
 from __future__ import annotations
