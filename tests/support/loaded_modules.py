@@ -48,7 +48,7 @@ def starting(folder: Path) -> str:
     Both streams are one pipe: so what was loaded before the response is told from what is loaded soon after it, when
     nobody waits.
     """
-    env, argv = _cold(surroundings(folder)), [*WATCHED, PI, "--mode", "rpc"]
+    env, argv = surroundings(folder), [*WATCHED, PI, "--mode", "rpc"]
     both: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     with subprocess.Popen(argv, cwd=folder / "work", env=env, stdin=subprocess.PIPE, **both) as process:
         assert process.stdin is not None and process.stdout is not None
@@ -81,12 +81,8 @@ MOMENTS: dict[str, Callable[[Path], str]] = {
 }
 
 
-def _cold(env: dict[str, str]) -> dict[str, str]:
-    return {**env, "TAU_WARM_DIR": ""}
-
-
 def _to_the_end(folder: Path, code: str, *argv: str, models: Any = None) -> str:
-    env = _cold(surroundings(folder, models=models))
+    env = surroundings(folder, models=models)
     done = subprocess.run(
         [*WATCHED, code, *argv],
         cwd=folder / "work",
