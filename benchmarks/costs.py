@@ -23,7 +23,9 @@ from benchmarks.mock import Mock
 from benchmarks.page import PAGE, markdown, put
 from benchmarks.table import rounded
 
-LOADED = json.loads((ROOT / "tests" / "imports.json").read_text())["moments"]["RPC mode, to get_state"]
+LOADED = json.loads((ROOT / "tests" / "support" / "loaded_modules.json").read_text())["moments"][
+    "RPC mode, to get_state"
+]
 # Without collecting garbage and without taking down what was loaded: both depend on everything, and on no stage.
 IMPORTS = """\
 import gc, importlib, os, sys

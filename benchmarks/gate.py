@@ -27,7 +27,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from benchmarks import sessions
+from benchmarks import sessions, warm
 from benchmarks.job import TAU, Job, Place, Result, yardstick
 from benchmarks.jobs.commands import GET_FORKS, GET_STATE, GET_STATS, PROMPT
 from benchmarks.measure import Program, is_response
@@ -39,6 +39,7 @@ from benchmarks.streams import answers
 from benchmarks.table import aligned
 
 ROOT = Path(__file__).parents[1]
+LAUNCHER = ROOT / "benchmarks" / "floors" / "launcher.py"
 BASELINE = ROOT / "benchmarks" / "baseline.json"
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 DEADLINE = 600.0
@@ -152,10 +153,12 @@ class Bench:
             "two prompts": lambda: self.prompts("text-1"),
             "many pieces": lambda: self.prompts(f"text-{self._sizes.pieces}"),
             "pieces alone": self.alone,
+            "warm launch": self.warm_launch,
             "session": self.session,
             "session stats": lambda: self.session(GET_STATS),
             "fork points": lambda: self.session(GET_FORKS),
             "export": self.export,
+            "launcher": self.launcher_floor,
             "nothing": lambda: self.python(FLOORS["nothing"]),
             "import asyncio": lambda: self.python(FLOORS["import asyncio"]),
             "events": lambda: self.python(FLOORS["events"], self.events),
@@ -164,6 +167,25 @@ class Bench:
 
     def start(self, *flags: str, ask: bytes = GET_STATE) -> float:
         return self._tau(self._place.mock.url("one"), _one_question(ask), *(flags or ("--no-session",)))
+
+    def warm_launch(self) -> float:
+        """The launcher of a warm start alone; a stand-in does the job."""
+        with self._place.home() as home, warm.stand_in(home / "warm", warm.worker_of_tau) as path:
+            argv = [*tau().argv, "--mode", "rpc"]
+            return self._one_answer(home, argv, {"TAU_WARM_DIR": str(path.parent)})
+
+    def launcher_floor(self) -> float:
+        with self._place.home() as home, warm.stand_in(home / "warm", warm.worker_of_floor) as path:
+            return self._one_answer(home, [sys.executable, "-I", "-S", str(LAUNCHER), str(path)], {})
+
+    def _one_answer(self, home: Path, argv: list[str], env: dict[str, str]) -> float:
+        log = home / "log"
+        work(home).mkdir()
+        env = {**tau().environment(home), "PYTHONHASHSEED": "0", **env}
+        with Program([*self._ruler.before(log), *argv], work(home), env, DEADLINE) as program:
+            _one_question(GET_STATE)(program)
+            cpu = program.end()
+        return self._ruler.read(log, cpu)
 
     def session(self, ask: bytes = GET_STATE) -> float:
         return self.start("--session", str(self._copies[ask]), ask=ask)
@@ -252,6 +274,7 @@ def measures(took: Mapping[str, float], sizes: Sizes) -> dict[str, Measure]:
     rest = took["two prompts"]
     return {
         "start": Measure("start, get_state, end", "import asyncio", took["start"], asyncio),
+        "warm launch": Measure("launcher of a warm start", "a launcher", took["warm launch"], took["launcher"]),
         "prompts": Measure("two prompts after it", "import asyncio", rest - took["start"], asyncio),
         "piece": Measure(
             "a piece of text among many",

@@ -188,6 +188,11 @@ class Program:
             time.sleep(quiet)
 
 
+def memory(pid: int) -> float:
+    """MB of a process and its children (PSS)."""
+    return sum(map(_pss, family(pid))) / MB
+
+
 def is_response(head: bytes) -> bool:
     return b'"type":"response"' in head and b'"id":"q"' in head
 

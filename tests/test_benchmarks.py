@@ -149,6 +149,8 @@ def test_pieces_that_wait_for_each_other_are_not_joined(tmp_path: Path) -> None:
 
 TOOK = {
     "start": 200.0,
+    "warm launch": 90.0,
+    "launcher": 30.0,
     "two prompts": 300.0,
     "many pieces": 400.0,
     "pieces alone": 700.0,
@@ -167,6 +169,7 @@ def test_the_gate_counts_what_a_unit_costs_beyond_the_start() -> None:
     found = measures(TOOK, Sizes(pieces=100, alone=20, entries=50, of_floor=10))
     assert {name: (one.ours, one.least) for name, one in found.items()} == {
         "start": (200, 100),
+        "warm launch": (90, 30),
         "prompts": (100, 100),
         "piece": (1, 2),
         "piece alone": (20, 2),

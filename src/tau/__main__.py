@@ -6,7 +6,7 @@ import sys
 if __name__ == "__main__" and not sys.flags.safe_path:
     del sys.path[0]
 
-from tau.cli.main import tau
+from tau.cli.entry import tau
 
 if __name__ == "__main__":
     tau()

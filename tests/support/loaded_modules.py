@@ -25,7 +25,7 @@ from support.rpc_process import WITHIN, surroundings
 FILE = Path(__file__).with_suffix(".json")
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 WATCHED = [sys.executable, "-X", "importtime", "-c"]
-PI = "from tau.cli.main import pi; pi()"
+PI = "from tau.cli.entry import pi; pi()"
 # Of Jython and of Windows: copy.py and platform.py of some versions try to import them.
 ABSENT = {"org", "_wmi"}
 LINE = re.compile(r"^import time: +\d+ \| +\d+ \| +(\S+)$", re.MULTILINE)

@@ -107,6 +107,7 @@ COMMANDS = {
     "logout": "remove a stored key or login",
     "sessions": "list the sessions of this project",
     "trust": "trust this project, or revoke the trust",
+    "warm": "keep a process ready, so that later starts are faster",
 }
 FLAGS = tuple(flag for group in GROUPS.values() for flag in group)
 _BY_NAME = {name: flag for flag in FLAGS for name in (flag.name, flag.short) if name}

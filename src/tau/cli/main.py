@@ -39,6 +39,7 @@ COMMANDS = {
     "logout": "tau.cli.login",
     "sessions": "tau.cli.sessions",
     "trust": "tau.cli.trust",
+    "warm": "tau.cli.warm.command",
 }
 # First words that pi always takes as a command. They manage packages, which this version does not have.
 PACKAGE_COMMANDS = ("install", "remove", "uninstall", "update", "list", "config")
@@ -46,14 +47,15 @@ NO_PROMPT = "There is no prompt: give a message, or pipe text to stdin."
 
 
 def pi() -> None:
-    _process("pi")
+    process("pi")
 
 
 def tau() -> None:
-    _process("tau")
+    process("tau")
 
 
-def _process(program: str) -> NoReturn:
+def process(program: str) -> NoReturn:
+    """Run the program as this process, and end it."""
     sys.excepthook = lambda *found: _terminal().uncaught(*found)
     for number, stream in enumerate((sys.stdin, sys.stdout, sys.stderr)):
         if stream is None:  # closed: the next opened file would get its descriptor, and the data meant for it
@@ -139,7 +141,7 @@ def start_mode(mode: str, arguments: ParsedArguments) -> NoReturn:
     signal.signal(signal.SIGTERM, _exit_on_signal)
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as nohup sets it
         signal.signal(signal.SIGHUP, _exit_on_signal)
-    _load_quickly()
+    load_quickly()
     # Before anything else is read: the writing process may be about to write the session that is continued.
     piped = import_module("tau.cli.prompts").read_pipe() if mode in ("text", "json") else ""
     strict = mode in ("text", "plain", "tui")  # clients of the other modes rely on a warning
@@ -164,9 +166,10 @@ def start_mode(mode: str, arguments: ParsedArguments) -> NoReturn:
     raise AssertionError("a front end ends the process")
 
 
-def _load_quickly() -> None:
+def load_quickly() -> None:
     """Speed up the start: no garbage collection and no typing_extensions while modules load."""
     gc.disable()  # loaded modules stay, so there is nothing to collect until then
+    import_module("tau.cli.deferred_modules").defer()
     if "typing_extensions" not in sys.modules:
         # If it is installed, msgspec imports it for names that Python 3.11 has itself. That takes 10 ms.
         sys.modules["typing_extensions"] = None  # type: ignore[assignment]

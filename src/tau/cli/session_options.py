@@ -8,15 +8,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tau.cli.flags import ParsedArguments
-from tau.errors import UsageError
-from tau.records.base import replace
+from tau.errors import TauError, UsageError
+from tau.records.base import BadRecord, replace
 from tau.records.budgets import Budget
-from tau.runtime.app.config import ProjectConfig
+from tau.runtime.app.config import ProjectConfig, read_settings
 from tau.runtime.app.factory import SessionFactory, load
 from tau.runtime.app.options import SessionOptions, SessionTarget
 from tau.runtime.terminal import complain, hide_in_log, log_to_stderr
 from tau.store.paths import agent_dir, working_folder
 from tau.store.resource_query import RequestedResources
+from tau.store.settings import SettingsFile
 from tau.tools.registry import DEFAULT_TOOLS, TOOLS
 from tau.wire.dialect import Dialect
 
@@ -53,6 +54,16 @@ def _harden(factory: SessionFactory, key: str) -> None:
         no_new_privileges()
 
 
+def hides_memory(arguments: ParsedArguments) -> bool:
+    """Whether `create_factory` would hide the memory of this process: secrets are filtered from the environment."""
+    file = SettingsFile(agent_dir() / "settings.json")
+    try:
+        layers, _, _ = read_settings(file, Path(working_folder()), _approve(arguments.flags), None)
+    except (TauError, BadRecord, OSError):
+        return False  # `create_factory` will report it
+    return layers.settings.child_environment.filter_secrets
+
+
 def chosen_dialect(named: str | None) -> Dialect:
     """The dialect named by flag or environment, else that of the settings."""
     return ProjectConfig(agent_dir(), Path(working_folder()), None, dialect=named).dialect
@@ -61,7 +72,6 @@ def chosen_dialect(named: str | None) -> Dialect:
 def session_options(arguments: ParsedArguments, environment: Mapping[str, str] = os.environ) -> SessionOptions:
     flags, lists = arguments.flags, arguments.lists
     folder = flags.get("session-dir") or environment.get("PI_CODING_AGENT_SESSION_DIR")
-    approve = False if "no-approve" in flags else True if "approve" in flags else None
     _check_prompt_file("system-prompt", flags.get("system-prompt", ""))
     for appended in lists.get("append-system-prompt", ()):
         _check_prompt_file("append-system-prompt", appended)
@@ -83,7 +93,7 @@ def session_options(arguments: ParsedArguments, environment: Mapping[str, str] =
             copy_of=flags.get("fork"),
             name=flags.get("name"),
         ),
-        approve=approve,
+        approve=_approve(flags),
         extensions=lists.get("extension", ()),
         only_these_extensions="no-extensions" in flags,
         flags=dict(_extension_flag(word) for word in arguments.unknown),
@@ -110,6 +120,10 @@ def session_options(arguments: ParsedArguments, environment: Mapping[str, str] =
             no_context="no-context-files" in flags,
         ),
     )
+
+
+def _approve(flags: Mapping[str, str]) -> bool | None:
+    return False if "no-approve" in flags else True if "approve" in flags else None
 
 
 def _check_paths(lists: Mapping[str, Sequence[str]]) -> None:

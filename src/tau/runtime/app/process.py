@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 SHUTDOWN_TIMEOUT_S = 1.0  # seconds to write what is left, and to stop
 STDOUT_CLOSED = "Error: the answer could not be written: stdout is closed."
 SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP")
+_exit_callbacks: list[Callable[[int], None]] = []
 
 
 def stdout_is_closed() -> bool:
@@ -63,8 +64,15 @@ def run_and_exit(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
     # ever, and the rest contains few reference cycles: `GarbageCollector` looks for them when a prompt has settled.
     gc.freeze()
     gc.set_threshold(100_000, 20, 100)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupted)  # or asyncio would set a handler that cancels this
     asyncio.run(_to_the_end(work))
     raise AssertionError("this ends with its process")
+
+
+def _interrupted(number: int, frame: object) -> NoReturn:
+    """Used until `StopSignal` sets its own handler."""
+    raise KeyboardInterrupt
 
 
 class GarbageCollector:
@@ -100,9 +108,16 @@ async def _to_the_end(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
         leave(code)
 
 
+def on_exit(callback: Callable[[int], None]) -> None:
+    """Have `callback` called with the exit code, right before the process exits."""
+    _exit_callbacks.append(callback)
+
+
 def leave(code: int) -> NoReturn:
     """Exit without the end of asyncio.run, which waits for every task and thread: one of them may never end."""
     stop_commands()
+    for callback in _exit_callbacks:
+        callback(code)
     if sys.stderr is not None:  # the process may have been started without it
         sys.stderr.flush()
     os._exit(code)
@@ -143,15 +158,33 @@ class StopRequest:
 
 
 class StopSignal(StopRequest):
-    """A request to stop that also comes from the signals of this process."""
+    """A request to stop that also comes from the signals of this process.
+
+    Not with `loop.add_signal_handler`, which loads `inspect` to look at its argument.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        loop = asyncio.get_running_loop()
-        for name in SIGNALS:
-            number = getattr(signal, name, None)
-            if number is not None and not _stays_ignored(number):
-                loop.add_signal_handler(number, self.ask, exit_code_of_signal(number))
+        found = (getattr(signal, name, None) for name in SIGNALS)
+        wanted = [number for number in found if number is not None and not _stays_ignored(number)]
+        self._codes = {int(number): exit_code_of_signal(number) for number in wanted}
+        self._received, writer = os.pipe()
+        os.set_blocking(self._received, False)
+        os.set_blocking(writer, False)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        asyncio.get_running_loop().add_reader(self._received, self._read)
+        for number in self._codes:
+            signal.signal(number, _ignore)
+            signal.siginterrupt(number, False)
+
+    def _read(self) -> None:
+        for number in os.read(self._received, 4096):
+            if number in self._codes:
+                self.ask(self._codes[number])
+
+
+def _ignore(number: int, frame: object) -> None:
+    """A handler, so that the number is written to the wake-up descriptor, which `StopSignal` reads."""
 
 
 async def within(seconds: float, work: Coroutine[Any, Any, object]) -> None:

