@@ -8,9 +8,9 @@ aborts. It knows no transport: pipes, sockets and WebSockets share it.
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 from collections.abc import Callable, Coroutine, Iterator
+from types import CoroutineType
 from typing import Any, TypeVar
 
 from tau.errors import CommandError
@@ -82,7 +82,7 @@ class Dispatcher:
 
     def handle(self, line: InputLine) -> bool:
         """Handle one line. Returns True if it started a task."""
-        if isinstance(line, bytes) and not line.strip():
+        if isinstance(line, bytes) and (not line or line.isspace()):
             return False
         try:
             request = parse_request(line, self._dialect)
@@ -115,7 +115,7 @@ class Dispatcher:
         except Exception as error:
             self._respond_with_bug(request.id, request.name, error)
             return False
-        if not inspect.iscoroutine(reply):
+        if not isinstance(reply, CoroutineType):
             self._respond(request.id, request.name, data=self._dialect.reply_data(request.kind, reply))
             return False
         task = asyncio.create_task(self._finish(request, reply))
