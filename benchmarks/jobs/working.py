@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 
+from benchmarks import answerer
 from benchmarks.job import ALONE, BEST, Job, Place, Target, Values
 from benchmarks.jobs.commands import BASH, GET_STATE, PROMPT
 from benchmarks.measure import Program
@@ -74,6 +75,11 @@ def trips_plain(place: Place) -> Values:
         return _trips(program)
 
 
+def trips_asyncio(place: Place) -> Values:
+    with place.home() as home, Program([sys.executable, answerer.__file__], home, {}) as program:
+        return _trips(program)
+
+
 def _trips(program: Program) -> Values:
     for _ in range(TRIPS // 10):
         program.ask(GET_STATE)
@@ -111,6 +117,7 @@ JOBS = [
         f"get_state, {TRIPS:,} times: waiting for each response, and all commands at once",
         trips,
         {"one by one": "us", "CPU, one by one": "CPU us", "all at once": "us"},
-        floors={"json loop": trips_plain},
+        [Target("one by one", 0.8, BEST, "20")],
+        floors={"json loop": trips_plain, "asyncio loop": trips_asyncio},
     ),
 ]

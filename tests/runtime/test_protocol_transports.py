@@ -6,7 +6,7 @@ import asyncio
 import fcntl
 import os
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -309,6 +309,73 @@ def test_the_buffer_of_a_pipe_is_enlarged_for_a_large_batch_only() -> None:
         finally:
             await outbox.close()
             for handle in (stdin, into_stdin, from_stdout, stdout):
+                os.close(handle)
+
+    play(story)
+
+
+def test_lines_are_handled_in_the_callback_that_reads_them_and_the_rest_in_order() -> None:
+    async def story() -> None:
+        async with connected("pipes") as peer:
+            Outbox(peer.transport, nothing)
+            handled: list[Any] = []
+
+            def all_but_the_last(lines: Sequence[Any]) -> int:
+                handled.extend(lines[: max(1, len(lines) - 1)])
+                return max(1, len(lines) - 1)
+
+            peer.transport.deliver_to(all_but_the_last)
+            waiting = asyncio.ensure_future(peer.transport.receive())
+            await asyncio.sleep(0)
+            await peer.write(b"one\n")
+            while handled != [b"one"]:
+                await asyncio.sleep(0)
+            assert not waiting.done()
+            await peer.write(b"two\nthree\nfour\n")
+            assert await waiting == b"four"
+            assert handled == [b"one", b"two", b"three"]
+            await peer.write(b"no one waits\n")
+            assert await peer.transport.receive() == b"no one waits"
+            peer.end_input()
+            assert await peer.transport.receive() is None
+
+    play(story)
+
+
+@pytest.mark.skipif(not hasattr(os, "RWF_NOWAIT"), reason="only Linux can refuse to block in one write")
+def test_a_batch_larger_than_the_room_in_a_pipe_does_not_block_the_loop() -> None:
+    async def story() -> None:
+        async with connected("pipes") as peer:
+            outbox = Outbox(peer.transport, nothing)
+            for at in range(8):  # 400 kB, and nothing reads: only the thread may block
+                outbox.send_line(b"%d" % at + b"x" * 50_000)
+                await asyncio.sleep(0)
+            received = b""
+            while received.count(b"\n") < 8:
+                received += await peer.read()
+            assert received == b"".join(b"%d" % at + b"x" * 50_000 + b"\n" for at in range(8))
+
+    play(story)
+
+
+def test_output_to_a_terminal_which_may_block_any_write_arrives() -> None:
+    async def story() -> None:
+        stdin, into_stdin = os.pipe()
+        terminal, stdout = os.openpty()
+        transport = PipeTransport(stdin, stdout)
+        outbox = Outbox(transport, nothing)
+        try:
+            async with asyncio.timeout(WITHIN):
+                for line in (b"first", b"second"):
+                    outbox.send_line(line)
+                    await outbox.drain()
+                received = b""
+                while received.count(b"\n") < 2:
+                    received += await asyncio.to_thread(os.read, terminal, 100)
+                assert received.split() == [b"first", b"second"]
+        finally:
+            await outbox.close()
+            for handle in (stdin, into_stdin, terminal, stdout):
                 os.close(handle)
 
     play(story)

@@ -69,7 +69,7 @@ class Commands:
     @property
     def state(self) -> SessionState:
         """The state of the session: model, thinking level, queue modes, message counts."""
-        return self._require_handle().state()
+        return self._require_handle().state.current()
 
     @property
     def model(self) -> Model | None:
@@ -114,7 +114,7 @@ class Commands:
     @property
     def is_compacting(self) -> bool:
         """True while the conversation is being summarized."""
-        return self._require_handle().state().is_compacting
+        return self._require_handle().state.current().is_compacting
 
     @property
     def retry_attempt(self) -> int:

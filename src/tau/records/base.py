@@ -146,6 +146,8 @@ def encode_parts(value: Mapping[str, Any]) -> Iterator[bytes]:
 
 def escape_separators(data: bytes) -> bytes:
     """Escape U+2028 and U+2029, which can only occur inside JSON strings."""
+    if b"\xe2" not in data:
+        return data
     at = -1
     for _ in range(MAX_BYTE_SEARCHES):  # searching one byte is many times faster than three, if it is rare
         at = data.find(b"\xe2", at + 1)
@@ -201,7 +203,7 @@ def decode(kind: type[T], data: bytes, nesting: int | None = MAX_NESTING) -> T:
     if nesting is not None and len(data) > nesting and too_deep(data, nesting):
         raise BadRecord(TOO_DEEP)
     try:
-        return _decoder(kind).decode(data)  # type: ignore[no-any-return]
+        return (_decoders.get(kind) or _decoder(kind)).decode(data)  # type: ignore[no-any-return]
     except msgspec.ValidationError as error:
         raise BadRecord(_sentence(str(error))) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

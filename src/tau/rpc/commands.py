@@ -17,7 +17,7 @@ from tau.core.checks.secrets import redact_model
 from tau.errors import CommandError
 from tau.records import commands as c
 from tau.records import replies as r
-from tau.records.base import UNSET, Raw, UnsetType, replace
+from tau.records.base import UNSET, Raw, UnsetType
 from tau.records.budgets import Budget
 from tau.records.events import CompactionResult
 from tau.records.models import Model
@@ -80,8 +80,7 @@ async def new_session(session: Operations, command: c.NewSession) -> r.Cancelled
 
 @handles(c.GetState)
 def get_state(session: Operations, command: c.GetState) -> r.SessionState:
-    state = session.state()
-    return state if state.model is None else replace(state, model=redact_model(state.model))
+    return session.state.masked()
 
 
 @handles(c.GetMessages)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from tau.core.agent.draft import Update
 from tau.core.checks.exit_codes import ANSWERED
@@ -38,6 +39,7 @@ class Server:
         self._transport = transport
         self._dialect = dialect
         self._outbox = Outbox(transport, on_closed, dialect)
+        self._is_command_starting = False  # its task has not begun
         self.first_response_sent = asyncio.Event()
 
     def publish(self, event: Event | Update | UiRequest) -> Awaitable[None] | None:
@@ -48,6 +50,7 @@ class Server:
         """Handle lines until the input ends, then wait for everything that was started."""
         dispatcher = Dispatcher(handle, HANDLERS, self._outbox, self._dialect, self.first_response_sent.set)
         lines = await self._start(handle, dispatcher) if handle.has_extensions else deque()
+        self._transport.deliver_to(partial(self._handle_now, dispatcher))
         await self._handle_lines(dispatcher, lines)
         handle.close_dialogs()
         await dispatcher.wait()
@@ -75,6 +78,28 @@ class Server:
             end_of_input=handle.close_dialogs,
         )
         return await startup.run(handle.start())
+
+    def _handle_now(self, dispatcher: Dispatcher, lines: Sequence[InputLine]) -> int:
+        """Handle lines in the callback that received them and write the responses. Returns how many were handled.
+
+        The others wait for `_handle_lines`: after a command that has started a task, which must begin before the next
+        line is handled; after many lines; and while the client does not read its responses.
+        """
+        outbox = self._outbox
+        held, count = outbox.hold(), 0
+        for line in lines if len(lines) <= LINES_PER_YIELD else lines[:LINES_PER_YIELD]:
+            if self._is_command_starting or not outbox.has_room:
+                break
+            count += 1
+            if dispatcher.handle(line):
+                self._is_command_starting = True
+                asyncio.get_running_loop().call_soon(self._command_started)
+        if held:
+            outbox.flush()
+        return count
+
+    def _command_started(self) -> None:
+        self._is_command_starting = False
 
     async def _handle_lines(self, dispatcher: Dispatcher, lines: deque[InputLine | None]) -> None:
         receive, wait_for_room = self._transport.receive, self._outbox.wait_for_room

@@ -129,9 +129,10 @@ class Dialect(Value):
 
     def fill_defaults(self, command: commands.Command) -> commands.Command:
         """Set fields that the client omitted to the values that this dialect implies."""
-        implied = {
-            name: value for name, value in self.fills.get(type(command), {}).items() if getattr(command, name) is None
-        }
+        fills = self.fills.get(type(command))
+        if fills is None:
+            return command
+        implied = {name: value for name, value in fills.items() if getattr(command, name) is None}
         return base.replace(command, **implied) if implied else command
 
     def commands(self) -> dict[str, type[commands.Command]]:

@@ -34,6 +34,8 @@ class LineDecoder:
 
     def feed(self, data: bytes) -> list[bytes | LineTooLong]:
         """The lines that `data` completes, and a LineTooLong where a line exceeds the limit."""
+        if not self._size and not self._discarding and 0 < data.find(b"\n") == len(data) - 1 <= self._limit:
+            return [data[:-1].removesuffix(b"\r")]  # the usual case: one whole line
         lines: list[bytes | LineTooLong] = []
         *ends, rest = data.split(b"\n")
         for chunk in ends:

@@ -97,12 +97,15 @@ class Backlog:
 
     def should_delay(self) -> bool:
         """True if the only item is a snapshot that would exceed SNAPSHOT_BYTES_PER_S."""
-        return len(self._items) == 1 and isinstance(self._items[0], Update) and self._now() < self.next_update
+        items = self._items
+        return len(items) == 1 and isinstance(items[0], Update) and self._now() < self.next_update
 
     def take(self) -> bytes:
         """Take the next batch of records as bytes. Updates are encoded only here, when no more can be merged into
         them.
         """
+        if not self._items:
+            return b""
         lines: list[bytes] = []
         size = 0
         while self._items and size < BATCH_BYTES:

@@ -82,7 +82,7 @@ class Dispatcher:
 
     def handle(self, line: InputLine) -> bool:
         """Handle one line. Returns True if it started a task."""
-        if isinstance(line, bytes) and not line.strip():
+        if isinstance(line, bytes) and (not line or line.isspace()):
             return False
         try:
             request = parse_request(line, self._dialect)

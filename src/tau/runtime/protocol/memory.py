@@ -11,7 +11,7 @@ from collections import deque
 
 from tau.runtime.protocol.line_queue import LineQueue
 from tau.runtime.protocol.requests import InputLine
-from tau.runtime.protocol.transport import BatchSource
+from tau.runtime.protocol.transport import BatchSource, LineHandler
 from tau.wire.lines import MAX_LINE_BYTES
 
 MAX_BUFFERED_BYTES = 64 * 1024  # output that the client has not read; like the buffer of a pipe
@@ -29,6 +29,9 @@ class MemoryTransport:
 
     async def receive(self) -> InputLine | None:
         return await self._input.next()
+
+    def deliver_to(self, handler: LineHandler) -> None:
+        """Not supported: the server would run inside a call of its client."""
 
     def connect(self, source: BatchSource) -> None:
         self._source = source

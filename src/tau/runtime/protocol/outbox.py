@@ -35,6 +35,9 @@ class State(Enum):
     CLOSED = auto()
 
 
+IDLE, SCHEDULED, WRITING, CLOSED = State  # every access to a member of an Enum is a slow lookup in Python 3.11
+
+
 class Outbox:
     """Owned by the event loop, which calls `on_closed` when the client has closed its end.
 
@@ -48,7 +51,7 @@ class Outbox:
         self._loop = asyncio.get_running_loop()
         self._lock = threading.Lock()
         self._backlog = Backlog(dialect, self._loop.time)
-        self._state = State.IDLE
+        self._state = IDLE
         self._written: asyncio.Event | None = (
             None  # set when the backlog is below LOW_WATER_BYTES, and when it is empty
         )
@@ -56,7 +59,7 @@ class Outbox:
 
     def send(self, event: Event | Update | UiRequest) -> Awaitable[None] | None:
         """Queue an event. Await the result, if there is one, before sending the next event."""
-        if self._state is State.CLOSED:
+        if self._state is CLOSED:
             return None
         if isinstance(event, Update):
             with self._lock:
@@ -74,7 +77,7 @@ class Outbox:
         return self.wait_for_room()
 
     def send_line(self, line: bytes) -> None:
-        if self._state is State.CLOSED:
+        if self._state is CLOSED:
             return
         with self._lock:
             self._backlog.add(line)
@@ -82,21 +85,40 @@ class Outbox:
 
     def send_large(self, pieces: Iterator[bytes], size: int) -> None:
         """Queue one record as an iterator of pieces, which must satisfy the contract of SplicedList."""
-        if self._state is State.CLOSED:
+        if self._state is CLOSED:
             return
         with self._lock:
             self._backlog.add_large(pieces, size)
         self._flush_soon()
 
+    def hold(self) -> bool:
+        """Delay output that is queued from now on until `flush`, which writes it in this iteration of the loop.
+
+        Returns False if output is being written or scheduled already; then `flush` must not be called.
+        """
+        if self._state is not IDLE:
+            return False
+        self._state = SCHEDULED
+        return True
+
+    def flush(self) -> None:
+        """Write what was queued since `hold`."""
+        self._flush()
+
+    @property
+    def has_room(self) -> bool:
+        """False while producers have to wait."""
+        return self._backlog.size <= HIGH_WATER_BYTES
+
     def wait_for_room(self) -> Awaitable[None] | None:
-        if self._backlog.size <= HIGH_WATER_BYTES:
+        if self.has_room:
             return None
         return self._wait_until(lambda: self._backlog.size <= LOW_WATER_BYTES)
 
     @property
     def busy(self) -> bool:
         """True while there is unwritten output."""
-        return bool(self._backlog) or self._state is State.WRITING
+        return bool(self._backlog) or self._state is WRITING
 
     async def drain(self) -> None:
         """Wait until everything is written or the connection is closed."""
@@ -114,7 +136,7 @@ class Outbox:
             # Created before the condition is checked, so that the writer's wake-up is not missed.
             if self._written is None or self._written.is_set():
                 self._written = asyncio.Event()
-            if condition() or self._state is State.CLOSED:
+            if condition() or self._state is CLOSED:
                 return
             await self._written.wait()
 
@@ -123,27 +145,27 @@ class Outbox:
 
         A writer that is active needs no call: it takes batches until it finds the backlog empty under the lock.
         """
-        if self._state is State.IDLE:
-            self._state = State.SCHEDULED
+        if self._state is IDLE:
+            self._state = SCHEDULED
             self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
         with self._lock:
-            if self._state in (State.WRITING, State.CLOSED):
+            if self._state in (WRITING, CLOSED):
                 return
             if not self._backlog:
-                self._state = State.IDLE
+                self._state = IDLE
                 return
             if self._backlog.should_delay():
-                self._state = State.SCHEDULED
+                self._state = SCHEDULED
                 self._loop.call_at(self._backlog.next_update, self._flush)
                 return
-            self._state = State.WRITING
+            self._state = WRITING
         self._writer.write()
 
     def _end(self) -> None:
         with self._lock:
-            self._state = State.CLOSED
+            self._state = CLOSED
             self._backlog = Backlog(self._dialect, self._loop.time)
         if self._written is not None:
             self._written.set()
@@ -155,20 +177,20 @@ class Outbox:
         return self._backlog.size
 
     def connection_lost(self) -> None:
-        if self._state is not State.CLOSED:
+        if self._state is not CLOSED:
             self._end()
             self._on_closed()
 
     def take(self) -> bytes:
-        if self._backlog.size <= LOW_WATER_BYTES:  # the previous batch is written
+        if self._written is not None and self._backlog.size <= LOW_WATER_BYTES:  # the previous batch is written
             self._wake_waiters()
         with self._lock:
-            if self._state is State.CLOSED:
+            if self._state is CLOSED:
                 return b""
             delayed = self._backlog.should_delay()
             batch = b"" if delayed else self._backlog.take()
             if not batch:
-                self._state = State.IDLE
+                self._state = IDLE
         if delayed:
             self._call_in_loop(self._flush_soon)
         elif not batch:

@@ -4,12 +4,14 @@ Descriptors are never made non-blocking: that would change them for every proces
 
 The event loop reads pipes, sockets and terminals itself when they are readable. It cannot watch a file or /dev/null,
 so a thread reads those. A thread writes, because only blocking writes work for all of them. It also polls the
-descriptor while there is nothing to write, so that a closed reader is noticed at once.
+descriptor while there is nothing to write, so that a closed reader is noticed at once. What a pipe takes without
+blocking, the event loop writes itself, which saves a switch to the thread.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import select
 import threading
@@ -18,13 +20,17 @@ from contextlib import suppress
 
 from tau.runtime.protocol.line_queue import LineQueue
 from tau.runtime.protocol.requests import InputLine
-from tau.runtime.protocol.transport import BatchSource
+from tau.runtime.protocol.transport import BatchSource, LineHandler
 from tau.wire.lines import MAX_LINE_BYTES
 
-READ_BYTES = 256 * 1024
+SMALL_READ_BYTES = 8 * 1024  # allocating a large buffer costs more than reading a command
+LARGE_READ_BYTES = 256 * 1024  # after a read that filled a small buffer
 # A pipe that polls as writable takes this much without blocking.
 PIPE_BUF_BYTES = 4096
+RWF_NOWAIT: int | None = getattr(os, "RWF_NOWAIT", None)  # Linux: fail instead of blocking, for one write
 PIPE_BYTES = 64 * 1024  # the buffer of a pipe on Linux
+CURRENT_POSITION = -1  # of pwritev: the only one that a pipe has
+NOT_SUPPORTED = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS, errno.ESPIPE)  # a terminal, a file, an old kernel
 LARGE_PIPE_BYTES = 1024 * 1024  # the largest that Linux allows every user
 CLOSE_TIMEOUT_S = 1.0  # for the writer thread to end; one that is blocked in a write ends with that write
 
@@ -36,6 +42,7 @@ class PipeTransport:
         self._reader = PipeReader(stdin, line_limit)
         self._writer = PipeWriter(stdout)
         self.receive = self._reader.receive
+        self.deliver_to = self._reader.deliver_to
         self.connect = self._writer.connect
         self.write = self._writer.write
 
@@ -53,6 +60,7 @@ class PipeReader:
         self._queue = LineQueue(self._resume, line_limit)
         self._room: threading.Event | None = None  # the reader thread, if there is one, waits for this
         self._closed = False
+        self._read_bytes = SMALL_READ_BYTES
         try:
             self._loop.add_reader(descriptor, self._read)
         except (OSError, NotImplementedError):
@@ -61,6 +69,9 @@ class PipeReader:
 
     async def receive(self) -> InputLine | None:
         return await self._queue.next()
+
+    def deliver_to(self, handler: LineHandler) -> None:
+        self._queue.deliver_to(handler)
 
     def close(self) -> None:
         """Stop reading. A thread that is blocked in a read ends with that read."""
@@ -72,11 +83,12 @@ class PipeReader:
 
     def _read(self) -> None:
         try:
-            data = os.read(self._descriptor, READ_BYTES)
+            data = os.read(self._descriptor, self._read_bytes)
         except BlockingIOError:  # inherited as non-blocking, and another reader was faster
             return
         except OSError:
             data = b""
+        self._read_bytes = SMALL_READ_BYTES if len(data) < SMALL_READ_BYTES else LARGE_READ_BYTES
         self._queue.feed(data)
         if self._queue.ended or self._queue.full:
             self._loop.remove_reader(self._descriptor)
@@ -100,7 +112,7 @@ class PipeReader:
         data = b"-"
         while data and not self._closed:
             try:
-                data = os.read(self._descriptor, READ_BYTES)
+                data = os.read(self._descriptor, LARGE_READ_BYTES)
             except OSError:
                 data = b""
             room.clear()
@@ -132,6 +144,8 @@ class PipeWriter:
         self._descriptor = descriptor
         self._loop = asyncio.get_running_loop()
         self._rest = b""  # of a batch; the thread writes it first
+        self._can_fail = RWF_NOWAIT is not None  # instead of blocking; unknown before the first write
+        self._direct_bytes = PIPE_BYTES if self._can_fail else PIPE_BUF_BYTES  # what the loop writes itself
         self._is_enlarged = False  # the buffer of the pipe, for the first batch that needs it
         self._closing = False
         self._ended = asyncio.Event()
@@ -143,9 +157,9 @@ class PipeWriter:
 
     def write(self) -> None:
         """Write a small batch at once if that does not block; otherwise the thread writes."""
-        if self._source.size <= PIPE_BUF_BYTES and self._is_writable():
+        if self._source.size <= self._direct_bytes and (self._can_fail or self._is_writable()):
             batch = self._source.take()
-            if len(batch) <= PIPE_BUF_BYTES:
+            if len(batch) <= self._direct_bytes:
                 batch = self._write_now(batch) or self._source.take()
             if not batch:
                 return
@@ -173,10 +187,18 @@ class PipeWriter:
         """Write without blocking and return the rest."""
         try:
             while batch:
-                batch = batch[os.write(self._descriptor, batch) :]
+                if self._can_fail:
+                    assert RWF_NOWAIT is not None
+                    written = os.pwritev(self._descriptor, (batch,), CURRENT_POSITION, RWF_NOWAIT)
+                else:
+                    written = os.write(self._descriptor, batch)
+                batch = batch[written:]
         except BlockingIOError:
             return batch
-        except OSError:
+        except OSError as error:
+            if self._can_fail and error.errno in NOT_SUPPORTED:
+                self._can_fail, self._direct_bytes = False, PIPE_BUF_BYTES
+                return batch
             self._loop.call_soon(self._source.connection_lost)
         return b""
 

@@ -21,7 +21,7 @@ from tau.records.base import (
     parse,
 )
 from tau.records.commands import Command
-from tau.wire.dialect import Dialect
+from tau.wire.dialect import COMMANDS, Dialect
 from tau.wire.dialects import DEFAULT
 from tau.wire.lines import LineTooLong
 
@@ -89,8 +89,9 @@ def parse_request(line: InputLine, dialect: Dialect = DEFAULT) -> Request | None
 
 def with_canonical_type(line: bytes, kind: type[Command], name: str) -> bytes:
     """Replace the dialect's name of a command by tau's, because records are decoded by their tag."""
-    canonical = str(kind.__struct_config__.tag)
-    return line if name == canonical else encode({**parse(line), "type": canonical})
+    if COMMANDS.get(name) is kind:
+        return line
+    return encode({**parse(line), "type": str(kind.__struct_config__.tag)})
 
 
 def line_type(line: InputLine | None) -> Any:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from itertools import chain
 from typing import Any, Protocol
 
-from tau.records.base import UNSET, SplicedList, UnsetType, encode
-from tau.records.replies import Messages
+from tau.records.base import UNSET, SplicedList, UnsetType, encode, wire_json
+from tau.records.replies import Messages, SessionState
 from tau.wire.dialect import Dialect
 
 
@@ -36,13 +37,19 @@ def send_response(
 
 def response(id: bytes, name: str, data: Any, error: str | UnsetType) -> bytes:
     """Encode a response, with fields in the order of pi: id, type, command, success, data or error."""
-    return b"".join(
-        (
-            b'{"id":%b,' % id if id else b"{",
-            b'"type":"response","command":',
-            encode(name),
-            b',"success":true' if error is UNSET else b',"success":false,"error":' + encode(error),
-            b',"data":' + encode(data) if data is not UNSET else b"",
-            b"}",
-        )
-    )
+    if error is UNSET:
+        outcome = _success(name)
+    else:
+        outcome = b'"type":"response","command":%b,"success":false,"error":%b' % (encode(name), encode(error))
+    head = b'{"id":%b,' % id if id else b"{"
+    if data is UNSET:
+        return b"%b%b}" % (head, outcome)
+    # The state is a record that stays the same until something changes, and a client may ask for it often.
+    body = wire_json(data) if isinstance(data, SessionState) else encode(data)
+    return b'%b%b,"data":%b}' % (head, outcome, body)
+
+
+@cache
+def _success(name: str) -> bytes:
+    """The part of a response that is the same for all successful commands of a name, which are few."""
+    return b'"type":"response","command":%b,"success":true' % encode(name)

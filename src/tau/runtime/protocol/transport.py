@@ -7,9 +7,12 @@ called in the event loop, apart from `BatchSource.take`, which a transport may c
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from tau.runtime.protocol.requests import InputLine
+
+LineHandler = Callable[[Sequence[InputLine]], int]  # handles the first lines and returns how many
 
 
 class BatchSource(Protocol):
@@ -48,3 +51,9 @@ class Transport(Writer, Protocol):
 
     async def receive(self) -> InputLine | None:
         """The next line, or None at the end of the input. Cancelling this loses no line."""
+
+    def deliver_to(self, handler: LineHandler) -> None:
+        """Offer lines that arrive while `receive` waits to this handler first; it need not take them.
+
+        An optimization: a transport may return all lines from `receive`.
+        """

@@ -21,7 +21,7 @@ from tau.core.conversation.tokens import context_usage
 from tau.core.conversation.tree import Tree
 from tau.core.models.patterns import select_models
 from tau.errors import CommandError
-from tau.records.base import UNSET, UnsetType, replace
+from tau.records.base import UNSET, replace
 from tau.records.budgets import Budget
 from tau.records.commands import QueueMode
 from tau.records.events import CompactionResult
@@ -34,7 +34,6 @@ from tau.records.replies import (
     Navigated,
     Queues,
     SessionRow,
-    SessionState,
     SessionStats,
     SlashCommand,
 )
@@ -45,6 +44,7 @@ from tau.runtime.history.session_log import SessionLog
 from tau.runtime.models.selection import ModelSelection
 from tau.runtime.session import choices
 from tau.runtime.session.session import BUSY, Session
+from tau.runtime.session.state import StateReader
 from tau.tools import Tool
 
 MIN_INDEXED_BYTES = 1024 * 1024  # a smaller session is read within milliseconds when a client asks
@@ -58,6 +58,7 @@ Blocks = Sequence[Text | Image]
 class Operations:
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._state = StateReader(session)
 
     async def _after_switch(self) -> Session:
         """Return the session when a session switch in progress is done."""
@@ -334,27 +335,9 @@ class Operations:
     def active_tools(self) -> list[str]:
         return list(self._session.tool_runner.tools)
 
-    def state(self) -> SessionState:
-        session = self._session
-        return SessionState(
-            model=session.models.current,
-            thinking_level=session.models.level,
-            is_streaming=session.runs.streaming,
-            is_compacting=session.compactor.busy,
-            steering_mode=session.queues.modes["steer"],
-            follow_up_mode=session.queues.modes["follow_up"],
-            session_file=self._session_file(),
-            session_id=session.log.id,
-            session_name=session.log.tree.name or UNSET,
-            auto_compaction_enabled=session.settings.compaction.enabled,
-            message_count=session.log.message_count,
-            pending_message_count=len(session.queues),
-            sandbox=session.services.sandbox or UNSET,
-        )
-
-    def _session_file(self) -> str | UnsetType:
-        path = self._session.log.path
-        return UNSET if path is None else str(path)
+    @property
+    def state(self) -> StateReader:
+        return self._state
 
     def stats(self) -> SessionStats:
         from tau.core.conversation.stats import Counts, conversation_counts, session_counts
@@ -366,7 +349,7 @@ class Operations:
         else:
             counts = session_counts(log.tree).update(log.tree)
         usage = self.context_usage() or UNSET
-        return counts.stats(log.id, self._session_file(), usage, session.models.price_unknown)
+        return counts.stats(log.id, self._state.file(), usage, session.models.price_unknown)
 
     def index_entries(self) -> Iterator[None]:
         """Read a long session in short steps, so that its statistics and fork points are known before a client asks."""

@@ -1,0 +1,63 @@
+"""The state of a session, as `get_state` returns it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tau.core.checks.secrets import redact_model
+from tau.records.base import UNSET, UnsetType, Value
+from tau.records.models import Model
+from tau.records.replies import SessionState
+from tau.runtime.session.session import Session
+
+
+class MaskedState(Value):
+    """A state with the secrets of its model masked, and what it was made of."""
+
+    model: Model | None
+    fields: tuple[Any, ...]
+    state: SessionState
+
+
+class StateReader:
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._last: MaskedState | None = None
+
+    def current(self) -> SessionState:
+        return SessionState(self._session.models.current, *self._fields())
+
+    def masked(self) -> SessionState:
+        """The state with the secrets of the model masked, as clients may see it.
+
+        Returns the same record as before if nothing has changed, so that its JSON can be reused. Models are compared
+        by identity, because equal numbers can differ in their JSON (0 and 0.0).
+        """
+        model, fields, last = self._session.models.current, self._fields(), self._last
+        if last is None or last.model is not model or last.fields != fields:
+            shown = None if model is None else redact_model(model)
+            last = self._last = MaskedState(model, fields, SessionState(shown, *fields))
+        return last.state
+
+    def file(self) -> str | UnsetType:
+        """The path of the session file; absent if the session is only in memory."""
+        path = self._session.log.path
+        return UNSET if path is None else str(path)
+
+    def _fields(self) -> tuple[Any, ...]:
+        """The fields of SessionState after the model, in their order. Each is immutable and always of one type."""
+        session, log, modes = self._session, self._session.log, self._session.queues.modes
+        return (
+            session.models.level,
+            session.runs.streaming,
+            session.compactor.busy,
+            modes["steer"],
+            modes["follow_up"],
+            self.file(),
+            log.id,
+            log.tree.name or UNSET,
+            session.settings.compaction.enabled,
+            log.message_count,
+            len(session.queues),
+            session.services.sandbox or UNSET,
+        )
