@@ -54,7 +54,6 @@ KINDS = (
 SEEN_BY_MODELS = ("message", "branch_summary", "custom_message")  # messages first
 CODES = {kind: code for code, kind in enumerate(KINDS)}
 ROOT = -1
-LINES_AT_ONCE = 512
 NEAR = 16  # entries to search before an index of all ids is built
 T = TypeVar("T")
 _ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d+))?Z?")
@@ -219,11 +218,10 @@ class Tree:
         return None
 
     def fork_points(self) -> list[ForkPoint]:
-        branch, prompts = self.branch, self.prompts.update(self._lines)
-        on_branch = branch if isinstance(branch, range) else set(branch)
-        ats = [at for at in prompts if at in on_branch]
-        chunks = (self._lines.pick(ats[at : at + LINES_AT_ONCE]) for at in range(0, len(ats), LINES_AT_ONCE))
-        return [point for lines in chunks for point in points_of(lines)]
+        self.prompts.update(self._lines)
+        branch = self.branch
+        among = branch if isinstance(branch, range) else set(branch)
+        return [point for lines in self.prompts.lines(among, self._lines) for point in points_of(lines)]
 
     def json(self) -> bytes:
         """The whole tree as clients receive it: entries with their children and labels.
