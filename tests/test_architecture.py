@@ -82,6 +82,10 @@ LATE = {
     "__init__.py": {"*"},
     "cli/main.py": {"*"},
     "cli/session_options.py": {"tau.cli.resume", "tau.runtime.machine.hardening"},
+    "cli/export.py": {
+        *("tau.cli.sessions", "tau.runtime.app.session_choice"),
+        *("tau.store.listing", "tau.store.paths"),
+    },
     "cli/print_mode.py": {"tau.cli.model_errors"},
     "cli/login.py": {"getpass", "webbrowser"},
     "cli/doctor.py": {"tau.runtime.sandbox.landlock"},

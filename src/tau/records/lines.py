@@ -23,7 +23,7 @@ from tau.records.base import (
     encode,
     parse,
 )
-from tau.records.entries import AnyEntry
+from tau.records.entries import AnyEntry, MessageEntry
 from tau.records.messages import AnyMessage, Assistant, Custom, ToolCall, ToolResult, User
 from tau.records.nesting import MAX_NESTING, is_deeper
 
@@ -127,6 +127,17 @@ def typed_messages(count: int, block: bytes) -> list[AnyMessage] | None:
     if lines is None or len(lines) != count or any(_is_deep(line.message) for line in lines):
         return None
     return [line.message for line in lines]
+
+
+def message_entries(count: int, block: bytes) -> list[MessageEntry] | None:
+    """Decode a block of `count` message entries. They do not keep the bytes they were decoded from.
+
+    None if one of them is another entry, or must be decoded on its own.
+    """
+    entries = decode_lines(MessageEntry, block)
+    if entries is None or len(entries) != count or any(_is_deep(entry.message) for entry in entries):
+        return None
+    return entries
 
 
 def _is_deep(message: AnyMessage) -> bool:

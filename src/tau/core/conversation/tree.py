@@ -27,7 +27,7 @@ from tau.records.entries import (
     MessageEntry,
     SessionInfo,
 )
-from tau.records.lines import Outline, UnknownEntry, message_json, read_entry
+from tau.records.lines import Outline, UnknownEntry, message_entries, message_json, read_entry
 from tau.records.messages import (
     AnyMessage,
     Assistant,
@@ -128,6 +128,16 @@ class Tree:
             return read_entry(self._lines[at])
         except BadRecord:
             return UnknownEntry("unreadable", self.id(at))
+
+    def entries(self) -> Iterator[AnyEntry | UnknownEntry]:
+        """Parse all entries, most of them many at once. Those do not keep the bytes they were parsed from."""
+        at = 0
+        for count, block in self.blocks(0):
+            if (found := message_entries(count, block)) is not None:
+                yield from found
+            else:
+                yield from map(self.entry, range(at, at + count))
+            at += count
 
     def line(self, at: int) -> bytes:
         return self._lines[at]
