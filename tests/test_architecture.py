@@ -87,6 +87,10 @@ LATE = {
     "cli/warm/server.py": {"*"},
     "cli/session_options.py": {"tau.cli.resume", "tau.runtime.machine.hardening"},
     "cli/print_mode.py": {"tau.runtime.models.readable_errors"},
+    "cli/export.py": {
+        *("tau.cli.sessions", "tau.runtime.app.session_choice"),
+        *("tau.store.listing", "tau.store.paths"),
+    },
     "cli/login.py": {"getpass", "webbrowser"},
     "cli/doctor.py": {"tau.runtime.sandbox.landlock"},
     "llm/apis.py": {"*"},

@@ -7,12 +7,11 @@ import pytest
 
 from support.entry_builder import Talk, answer
 from support.loop_kit import assistant, call, user
-from tau.core.conversation.file_lines import BytesSource, FileLines
 from tau.core.conversation.stats import SessionCounts, conversation_counts
-from tau.core.conversation.tree import CODES, Tree
+from tau.core.conversation.tree import Tree
 from tau.records.base import UNSET, encode, replace
 from tau.records.messages import Assistant, BashExecution, Text, ToolResult, Usage, UsageCost
-from tau.records.replies import ForkPoint, SessionStats, TokenSums
+from tau.records.replies import SessionStats, TokenSums
 
 FIRST = Usage(10, 20, 30, 40, 100, UsageCost(total=0.5))
 SECOND = Usage(1, 2, 3, 4, 10, UsageCost(total=0.25))
@@ -167,36 +166,3 @@ def test_many_entries_are_counted_like_each_of_them(kinds: list[dict[str, Any]])
 
     # A field of an unexpected type makes every line of the block unusual, so each is decoded on its own.
     assert counted({}) == counted({"parentId": 1})
-
-
-class RecordedReads(BytesSource):
-    def __init__(self, data: bytes) -> None:
-        super().__init__(data)
-        self.size = 0
-
-    def read(self, start: int, end: int) -> bytes:
-        self.size += end - start
-        return super().read(start, end)
-
-    pick = read
-
-
-def test_fork_points_of_a_counted_session_are_found_without_reading_the_rest() -> None:
-    texts = ["a", "x" * 100_000, "b", "y" * 100_000]
-    lines = [
-        encode(
-            entry(str(n), None, message={"role": "user" if n % 2 == 0 else "custom", "content": text, "timestamp": 0})
-        )
-        for n, text in enumerate(texts)
-    ]
-    data = b"\n".join(lines)
-    source = RecordedReads(data)
-    starts = [data.index(line) for line in lines]
-    ends = [start + len(line) for start, line in zip(starts, lines, strict=True)]
-    tree = Tree(FileLines(source, starts, ends), [-1, 0, 1, 2], [CODES["message"]] * 4)
-    SessionCounts().update(tree)
-    assert source.size <= len(data)
-    source.size = 0
-    assert tree.fork_points() == [ForkPoint("0", "a"), ForkPoint("2", "b")]
-    assert source.size < 1000
-    assert SessionCounts().update(tree).messages == 4

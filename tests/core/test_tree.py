@@ -304,6 +304,22 @@ def test_one_can_fork_before_messages_however_their_lines_are_written() -> None:
     assert [point.entry_id for point in tree.fork_points()] == list("acdeg")
 
 
+def test_all_entries_are_parsed_as_each_is_by_itself() -> None:
+    deep = wire_json(message_entry("c", "b", "deep")).replace(
+        b'"timestamp":', b'"details":%b,"timestamp":' % _deep(400), 1
+    )
+    tree = grown(*FORKED, MessageEntry("f", "e", TIME, assistant("hi")))
+    tree.add(deep, "g", "message")
+    tree.add(b'{"type":"message","id":"h","message":{"role":"unknown"}}', "h", "message")
+    tree.add(b'{"type":"future","id":"i"}', "i", "future")
+    assert list(tree.entries()) == [tree.entry(at) for at in range(len(tree))]
+    assert list(Tree().entries()) == []
+
+
+def _deep(levels: int) -> bytes:
+    return b"[" * levels + b"]" * levels
+
+
 def test_the_text_of_a_prompt_is_its_text_blocks() -> None:
     content: list[Text | Image] = [Text("look "), Image("QUJD", "image/png"), Text("here")]
     assert prompt_text(MessageEntry("a", None, TIME, User(content, 0))) == "look here"

@@ -128,9 +128,10 @@ def test_examples_of_commonmark_and_its_tables(text: str, expected: str) -> None
     [
         *("<p onclick=a>", "<script>", "<P>", "<p/a>", "<!-- a -->", "<svg>", "< p>", "<p", "<pre\n>", "</ p>", "<a>"),
         *('<span class="k x">', '<span class="x">', '<span class="k" id=a>', '<a href="javascript:a">', "<base>"),
+        *('<ol start="1" onclick=a>', '<ol start="a">', '<ol start="-1">', "<ol start=1>", '<ol start="1"/onclick=a>'),
     ],
 )
-def test_only_tags_without_attributes_skip_the_sanitizer(text: str) -> None:
-    allowed = '<p>a &lt; <em>b</em><br><span class="k">if</span></p>'
+def test_only_tags_without_attributes_or_with_harmless_ones_skip_the_sanitizer(text: str) -> None:
+    allowed = '<p>a &lt; <em>b</em><br><span class="k">if</span></p><ol start="7"><li>c</li></ol>'
     assert sanitize(allowed) == allowed
     assert sanitize(allowed + text) == _cleaner().clean(allowed + text)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tau.core.conversation import prompts
 from tau.core.conversation.tree import ROOT
 from tau.errors import CommandError
 from tau.records.base import encode
@@ -476,3 +477,53 @@ def test_what_others_cut_off_while_it_is_open_is_left_out(path: Path) -> None:
     log = SessionLog(found.header, None, lambda error: None, found.tree)
     os.truncate(path, path.stat().st_size // 2)
     assert len(sent(log)) == 1
+
+
+# Fork points.
+
+
+def said_by_model(id: str, parent: str | None, text: str = "") -> Json:
+    line = message(id, parent, text)
+    line["message"] |= {"role": "assistant", "content": [{"type": "text", "text": 'not "role":"user"'}]}
+    return line
+
+
+def reversed_fields(line: Json) -> bytes:
+    """The same entry with a space after each colon, and with its fields the other way round."""
+    return json.dumps({**dict(reversed(line.items())), "message": dict(reversed(line["message"].items()))}).encode()
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [message("a", None), said_by_model("b", "a"), message("c", "b"), said_by_model("d", "c")],
+        [message("a", None), message("x", "a"), said_by_model("b", "a"), message("c", "b")],  # x is on another branch
+        [message("a", None), b"torn", said_by_model("b", "a"), message("c", "b")],
+        [reversed_fields(message("a", None)), reversed_fields(said_by_model("b", "a")), message("c", "b")],
+        [message("a", None), {**said_by_model("b", "a"), "message": "no object"}, message("c", "b")],
+    ],
+    ids=["one line", "two branches", "a torn line", "other order of fields", "a message of another shape"],
+)
+def test_fork_points_of_a_file_are_known_when_it_is_open(tmp_path: Path, entries: list[Json | bytes]) -> None:
+    path = session(tmp_path / "s.jsonl", *entries)
+    tree = open_session(path).tree
+    os.truncate(path, 0)  # so that nothing can be read again
+    assert [(point.entry_id, point.text) for point in tree.fork_points()] == [("a", "A"), ("c", "C")]
+
+
+def test_fork_points_that_are_too_large_to_be_kept_are_read_again(tmp_path: Path) -> None:
+    large = "x" * (prompts.KEPT_LINE_BYTES + 1)
+    path = session(tmp_path / "s.jsonl", message("a", None), message("b", "a", large), message("c", "b"))
+    tree = open_session(path).tree
+    assert [point.text for point in tree.fork_points()] == ["A", large, "C"]
+
+
+def test_only_some_megabytes_of_prompts_are_kept(tmp_path: Path) -> None:
+    text = "x" * 10_000
+    ids = [f"e{number}" for number in range(500)]
+    entries = [message(id, parent, text) for id, parent in zip(ids, [None, *ids], strict=False)]
+    path = session(tmp_path / "s.jsonl", *entries)
+    tree = open_session(path).tree
+    assert [point.entry_id for point in tree.fork_points()] == ids
+    os.truncate(path, 0)
+    assert 0 < len(tree.fork_points()) < len(ids)

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 from tau.cli.flags import ParsedArguments
-from tau.cli.sessions import session_folder
 from tau.errors import CommandError, UsageError
-from tau.runtime.app.session_choice import session_by_id
 from tau.runtime.history.html_export import default_name, session_page, write_export
 from tau.runtime.history.session_log import SessionLog
 from tau.runtime.terminal import emit
-from tau.store.listing import newest
-from tau.store.paths import working_folder
 from tau.store.sessions import open_session
 
 LAST = ("--continue", "-c")
 
 
 def main(arguments: ParsedArguments) -> int:
+    gc.disable()  # the process ends with the page, and nothing here makes reference cycles
     source, out = _source(arguments)
     try:
         found = open_session(source)
@@ -34,17 +32,24 @@ def _source(arguments: ParsedArguments) -> tuple[Path, str | None]:
     """The session file and the output file, if it is given: FILE [OUT], ID [OUT], or --continue [OUT] in any order."""
     flags, words = arguments.flags, arguments.words
     named = flags["export"]
-    if named in LAST or "continue" in flags:
-        folder = session_folder(flags)
+    out = next(iter(words), None)
+    path = Path(named).expanduser()
+    is_last = named in LAST or "continue" in flags
+    if not is_last and (path.exists() or "/" in named or "\\" in named or "." in named):
+        return path, out
+    # Only an id or --continue needs the settings, which say where sessions are.
+    from tau.cli.sessions import session_folder
+    from tau.runtime.app.session_choice import session_by_id
+    from tau.store.listing import newest
+    from tau.store.paths import working_folder
+
+    folder = session_folder(flags)
+    if is_last:
         last = newest(folder, working_folder())
         if last is None:
             raise UsageError("There is no session of this project to export.")
-        return last, named if named not in LAST else next(iter(words), None)
-    out = next(iter(words), None)
-    path = Path(named).expanduser()
-    if path.exists() or "/" in named or "\\" in named or "." in named:
-        return path, out
-    return session_by_id(session_folder(flags), named, working_folder()), out
+        return last, named if named not in LAST else out
+    return session_by_id(folder, named, working_folder()), out
 
 
 def _raise(error: OSError) -> None:

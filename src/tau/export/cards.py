@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 from urllib.parse import quote
 
@@ -222,13 +223,18 @@ def article(id: str, at: str, content: Card, day: str, follows: bool) -> str:
     name.
     """
     classes = content.classes + (" quiet" if content.quiet else "") + (" follows" if follows else "")
-    when = f'<a class="when" href="#{quote(anchor(id))}" title="{esc(format_time(at))}">{clock(at)}</a>'
+    name = anchor(id)
+    when = f'<a class="when" href="#{_fragment(name)}" title="{esc(format_time(at))}">{clock(at)}</a>'
     dated = f'<p class="day">{esc(day)}</p>' if day else ""
     header = f'<header><span class="who">{esc(content.who)}</span>{when}{content.aside}</header>'
     body = f'<div class="body">{content.html}</div>'
-    return f'<article class="{classes}" id="{esc(anchor(id))}">{dated}{header}{body}</article>\n'
+    return f'<article class="{classes}" id="{escape(name)}">{dated}{header}{body}</article>\n'
 
 
 def anchor(id: str) -> str:
     """Return the element id of an entry. With the hyphen it cannot shadow a global of the script."""
-    return "e-" + valid_text(id)
+    return "e-" + (id if id.isalnum() else valid_text(id))
+
+
+def _fragment(name: str) -> str:
+    return name if name.isascii() and name[2:].isalnum() else quote(name)

@@ -1,5 +1,7 @@
 """Syntax highlighting: source text as HTML, line by line.
 
+The languages that are most common in sessions have a faster highlighter, in scanner.py.
+
 Highlighting is limited: long blocks, and all code beyond a budget, stay plain. Only the languages of
 core/text/highlight.py are supported, because a lexer is a set of regular expressions that hostile text can keep busy,
 and these lexers were tested against that.
@@ -15,6 +17,8 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from tau.core.text.highlight import LANGUAGES
+from tau.export import scanner
+from tau.export.scanner import highlight
 from tau.export.text import esc, valid_text
 
 if TYPE_CHECKING:
@@ -81,7 +85,7 @@ class Highlighter:
         if len(text) > self._budget:
             return plain_lines(text)
         self._budget -= len(text)
-        self._cache[key] = rows = _highlighted(valid_text(text), _lexer(name))
+        self._cache[key] = rows = _highlighted(valid_text(text), name)
         return rows
 
 
@@ -89,18 +93,19 @@ def plain_lines(text: str) -> list[str]:
     return esc(text).split("\n")
 
 
-def _highlighted(text: str, lexer: Lexer) -> list[str]:
+def _highlighted(text: str, name: str) -> list[str]:
     lines = text.split("\n")
     plain = {number: esc(line) for number, line in enumerate(lines) if len(line) > MAX_LINE_CHARACTERS}
-    rows = list(_rows("\n".join("" if number in plain else line for number, line in enumerate(lines)), lexer))
-    return [plain.get(number, row) for number, row in enumerate(rows)]
+    if plain:
+        text = "\n".join("" if number in plain else line for number, line in enumerate(lines))
+    rows = highlight(text, name) if name in scanner.LANGUAGES else list(_rows(text, _lexer(name)))
+    return [plain.get(number, row) for number, row in enumerate(rows)] if plain else rows
 
 
 def _rows(text: str, lexer: Lexer) -> Iterator[str]:
     """Yield each line of valid text as HTML."""
     row = ""
-    classes = _class_in_shell if lexer.name == "Bash" else _class_of
-    tokens = ((classes(kind), value) for _, kind, value in lexer.get_tokens_unprocessed(text))
+    tokens = ((_class_of(kind), value) for _, kind, value in lexer.get_tokens_unprocessed(text))
     for name, group in groupby(tokens, key=itemgetter(0)):
         first, *others = escape("".join([value for _, value in group])).split("\n")
         row += _span(name, first)
@@ -118,13 +123,6 @@ def _span(name: str, html: str) -> str:
 def _class_of(kind: tuple[str, ...]) -> str:
     """Return the CSS class of a token type, or of its nearest ancestor."""
     return next((name for end in range(len(kind), 0, -1) if (name := _CLASSES.get(".".join(kind[:end])))), "")
-
-
-@cache
-def _class_in_shell(kind: tuple[str, ...]) -> str:
-    """In shell commands, do not highlight numbers, which are often parts of words such as 2026-03-17."""
-    name = _class_of(kind)
-    return "" if name == "n" else name
 
 
 @cache

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import pkgutil
 from collections.abc import Sequence
 from functools import cache
-from importlib.resources import files
 from string import Template
 
 from tau.export import Export, OfferedTool
@@ -50,7 +50,9 @@ def _hash(name: str) -> str:
 
 @cache
 def _source(name: str) -> str:
-    return files("tau.export").joinpath(name).read_text(encoding="utf-8")
+    data = pkgutil.get_data("tau.export", name)  # importlib.resources would take several times as long to load
+    assert data is not None
+    return data.decode()
 
 
 def _top(export: Export, outline: Outline, sums: Totals, name: str) -> str:

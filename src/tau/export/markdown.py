@@ -147,10 +147,11 @@ class _Writer:
             if isinstance(event, str):
                 out.append(single.get(event, ""))
                 continue
-            [(name, value)] = event.items()
-            if name == "Text":
+            if (value := event.get("Text")) is not None:
                 out.append(value if self._language is not None else escape(value, quote=False))
-            elif name == "Start":
+                continue
+            [(name, value)] = event.items()
+            if name == "Start":
                 self._start(value)
             elif name == "End":
                 self._end(value)

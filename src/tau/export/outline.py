@@ -106,7 +106,9 @@ class Outline:
             index, depth = stack.pop()
             ordered.append((index, depth))
             children = self.children[index]
-            if children:
+            if len(children) == 1:
+                stack.append((children[0], depth))
+            elif children:
                 main = max(children, key=lambda child: (child in shown, self.tips[child]))
                 stack.append((main, depth))
                 stack += [(child, depth + 1) for child in reversed(children) if child != main]

@@ -9,6 +9,7 @@ Exported files are recognized by the generator that page.html names within the f
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
+from html import escape
 from typing import Any
 
 from tau.export import Export
@@ -18,7 +19,7 @@ from tau.export.cards import anchor, article, card
 from tau.export.code import Highlighter
 from tau.export.frame import frame
 from tau.export.outline import NO_ENTRY, Outline, message_of, time_of
-from tau.export.text import day, esc, json_in_html, valid_text
+from tau.export.text import day, json_in_html, valid_text
 from tau.export.titles import HIDDEN_KINDS, title
 from tau.export.totals import totals
 from tau.records.messages import Assistant, ToolCall, ToolResult
@@ -112,7 +113,7 @@ class _Cards:
         result: ToolResult = message_of(outline.entries[index], ToolResult)
         owner, number = outline.slots[index]
         status = " error" if result.is_error else ""
-        id = esc(anchor(outline.ids[index]))
+        id = escape(anchor(outline.ids[index]))
         body = result_html(result, _call(outline, index), self._context)
         return f'<div class="result{status}" id="{id}" data-in="c{owner}-{number}">{body}</div>'
 
@@ -133,17 +134,17 @@ def _rows(outline: Outline, titles: Sequence[tuple[str, str]]) -> list[list[Any]
     rows: list[Any] = [row_of[outline.leaf]]
     for index, depth in order:
         kind, text = titles[index]
-        label = outline.labels.get(index, "")
-        id = valid_text(outline.ids[index])
+        label = outline.labels.get(index)
+        id = outline.ids[index]
         rows.append(
             [
-                id,
+                id if id.isalnum() else valid_text(id),
                 row_of[outline.parents[index]],
                 kind,
                 depth,
                 row_of[outline.tips[index]],
                 valid_text(text),
-                valid_text(label),
+                valid_text(label) if label else "",
                 index,
             ]
         )

@@ -23,16 +23,19 @@ _SIDES = {"right", "center"}
 _CLASSES = {"span": CODE_CLASSES, "th": _SIDES, "td": _SIDES, "a": {"picture"}, "li": {"task"}}
 
 
-# A tag other than those of _TAGS without attributes, and those of highlighted code. `<` is not allowed in text.
+# A tag other than those of _TAGS without attributes, those of highlighted code, and a list that starts at a number.
+# `<` is not allowed in text.
 _OTHER_TAG = re.compile(
     rf"<(?!/?(?:{'|'.join(sorted(_TAGS - {'a'}))})>)(?!span class=\"[{''.join(sorted(CODE_CLASSES))}]\">)"
+    r"(?!ol start=\"[0-9]{1,9}\">)"
 )
 
 
 def sanitize(html: str) -> str:
     """Remove everything from `html` except text markup and links to the web or a mailbox.
 
-    HTML that has only allowed tags without attributes stays as it is: there is nothing to remove.
+    HTML that has only allowed tags without attributes, or with harmless ones, stays as it is: there is nothing to
+    remove.
     """
     return _cleaner().clean(html) if _OTHER_TAG.search(html) else html
 

@@ -98,7 +98,8 @@ def _custom(kind: str, content: str | list[m.Text | m.Image], display: bool) -> 
 
 def _words(text: str) -> str:
     """Return the beginning of a text without Markdown markup."""
-    return _MARKUP.sub("", text[: MAX_TITLE_CHARACTERS * 4])
+    text = text[: MAX_TITLE_CHARACTERS * 4]
+    return _MARKUP.sub("", text) if "*" in text or "`" in text or "#" in text else text
 
 
 def text_of(content: str | list[m.Text | m.Image]) -> str:

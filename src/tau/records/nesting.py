@@ -29,7 +29,7 @@ def too_deep(data: bytes, limit: int = MAX_NESTING) -> bool:
     """
     if len(data) <= 2 * limit:  # with all brackets closed it cannot be that deep; otherwise it is not JSON
         return False
-    return data.count(b"[") + data.count(b"{") > limit and depth(data) > limit
+    return len(data) - len(data.translate(None, b"[{")) > limit and depth(data) > limit
 
 
 def is_deeper(value: Any, limit: int) -> bool:

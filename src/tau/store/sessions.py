@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tau.core.conversation.file_lines import BytesSource, FileLines, LineSource
+from tau.core.conversation.prompts import PromptIndex, may_be_prompt
 from tau.core.conversation.tree import CODES, ROOT, Tree
 from tau.errors import CommandError
 from tau.records.base import BadRecord, UnsetType, attach_source, decode, encode, parse
@@ -27,6 +28,7 @@ MAX_SHOWN_PROBLEMS = 5  # problems that are reported in full
 MAX_HEADER_BYTES = 64 * 1024  # bytes in which the header must fit
 BLOCK_BYTES = 512 * 1024
 WINDOW_BYTES = 256 * 1024
+_MESSAGE = bytes([CODES["message"]])
 
 
 class OpenedSession:
@@ -169,6 +171,7 @@ class _Reading:
         self._parents, self._kinds = array("q"), bytearray()
         self._places: dict[str, int] | None = None  # by id; built only if the entries are not one chain
         self._previous: str | None = None
+        self._prompts = PromptIndex()
         self._repaired = False
         self._number = 0  # number of the last line that is not blank
 
@@ -184,25 +187,38 @@ class _Reading:
                 break  # another program has truncated the file
             self._take(at, block, complete)
             at, length = at + complete, BLOCK_BYTES
-        tree = Tree(FileLines(self._source, self._starts, self._ends), self._parents, self._kinds)
+        lines = FileLines(self._source, self._starts, self._ends)
+        tree = Tree(lines, self._parents, self._kinds, self._prompts)
         tree.has_repaired_parents = self._repaired
         return tree
 
     def _take(self, offset: int, block: bytes, complete: int) -> None:
-        """Add the complete lines of a block. They are copied only if each has to be examined."""
+        """Add the complete lines of a block."""
         found = read_outlines(block, complete) if self._number and self._places is None else None
         if found is None or not self._is_chain(found[0]):
             self._examine(offset, block[:complete])
             return
         entries, ends = found
+        first = len(self._parents)
         ends = [offset + end for end in ends] if offset else ends
+        starts = [end + 1 for end in ends]
         self._starts.append(offset)
-        self._starts.extend([end + 1 for end in ends[:-1]])
+        self._starts.extend(starts)
+        self._starts.pop()
         self._ends.extend(ends)
-        self._parents.extend(range(len(self._parents) - 1, len(self._parents) - 1 + len(entries)))
-        self._kinds.extend([CODES.get(entry.type, 0) for entry in entries])
+        self._parents.extend(range(first - 1, first - 1 + len(entries)))
+        types = [entry.type for entry in entries]
+        is_usual = types.count("message") == len(types)
+        self._kinds.extend(_MESSAGE * len(types) if is_usual else [CODES.get(type, 0) for type in types])
+        self._add_prompts(first, entries, offset, block)
         self._previous = entries[-1].id
         self._number += len(entries)
+
+    def _add_prompts(self, first: int, entries: Sequence[FullOutline], offset: int, block: bytes) -> None:
+        """Add the prompts among the entries of a block to their index; `first` is the position of the first entry."""
+        ats = [at for at, entry in enumerate(entries, first) if entry.message.role == "user"]
+        lines = [block[self._starts[at] - offset : self._ends[at] - offset] for at in ats]
+        self._prompts.add(ats, lines, len(self._parents))
 
     def _is_chain(self, found: Sequence[FullOutline]) -> bool:
         """True if each entry follows the one before it."""
@@ -210,6 +226,7 @@ class _Reading:
         return bool(ids) and [entry.parent_id for entry in found] == [self._previous, *ids[:-1]]
 
     def _examine(self, offset: int, block: bytes) -> None:
+        prompts: dict[int, bytes] = {}
         for start, end in _split(block):
             self._number += 1
             if self._number == 1:
@@ -226,6 +243,9 @@ class _Reading:
                 self._report.add(self._number, f"unreadable, skipped ({reason})")
                 continue
             self._add(entry.type, entry.id, entry.parent_id, offset + start, offset + end)
+            if entry.type == "message" and may_be_prompt(line):
+                prompts[len(self._parents) - 1] = line
+        self._prompts.add([*prompts], prompts.values(), len(self._parents))
 
     def _add(self, kind: str, id: str, parent_id: str | UnsetType | None, start: int, end: int) -> None:
         at = len(self._parents)

@@ -112,10 +112,7 @@ def _is_free(usage: CountedUsage) -> bool:
 
 
 class SessionCounts(Counts):
-    """Counts of all entries of one tree. Each entry is read once, by the first update after it was added.
-
-    The same pass fills the tree's index of prompts.
-    """
+    """Counts of all entries of one tree. Each entry is read once, by the first update after it was added."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -132,14 +129,11 @@ class SessionCounts(Counts):
         """Like `update`, in steps of a millisecond or so. Other updates may happen between them."""
         while self._read < len(tree):
             count, block = next(tree.blocks(self._read))
-            first, self._read = self._read, self._read + count
+            self._read += count
             lines = decode_lines(CountedLine, block)
             if lines is None or len(lines) != count:
                 self._add_entries(counted_entries(count, block))
             else:
-                kinds = map(type, map(attrgetter("message"), lines))
-                prompts = compress(range(first, first + count), map(is_, kinds, repeat(CountedPrompt)))
-                tree.prompts.add(prompts, first, first + count - 1)
                 self._add_lines(lines, block)
             yield
 

@@ -27,7 +27,7 @@ from tau.records.entries import (
     MessageEntry,
     SessionInfo,
 )
-from tau.records.lines import Outline, UnknownEntry, message_json, read_entry
+from tau.records.lines import Outline, UnknownEntry, message_entries, message_json, read_entry
 from tau.records.messages import (
     Assistant,
     Other,
@@ -53,7 +53,6 @@ KINDS = (
 SEEN_BY_MODELS = ("message", "branch_summary", "custom_message")  # messages first
 CODES = {kind: code for code, kind in enumerate(KINDS)}
 ROOT = -1
-LINES_AT_ONCE = 512
 NEAR = 16  # entries to search before an index of all ids is built
 T = TypeVar("T")
 
@@ -127,6 +126,16 @@ class Tree:
             return read_entry(self._lines[at])
         except BadRecord:
             return UnknownEntry("unreadable", self.id(at))
+
+    def entries(self) -> Iterator[AnyEntry | UnknownEntry]:
+        """Parse all entries, most of them many at once. Those do not keep the bytes they were parsed from."""
+        at = 0
+        for count, block in self.blocks(0):
+            if (found := message_entries(count, block)) is not None:
+                yield from found
+            else:
+                yield from map(self.entry, range(at, at + count))
+            at += count
 
     def line(self, at: int) -> bytes:
         return self._lines[at]
@@ -217,11 +226,10 @@ class Tree:
         return None
 
     def fork_points(self) -> list[ForkPoint]:
-        branch, prompts = self.branch, self.prompts.update(self._lines)
-        on_branch = branch if isinstance(branch, range) else set(branch)
-        ats = [at for at in prompts if at in on_branch]
-        chunks = (self._lines.pick(ats[at : at + LINES_AT_ONCE]) for at in range(0, len(ats), LINES_AT_ONCE))
-        return [point for lines in chunks for point in points_of(lines)]
+        self.prompts.update(self._lines)
+        branch = self.branch
+        among = branch if isinstance(branch, range) else set(branch)
+        return [point for lines in self.prompts.lines(among, self._lines) for point in points_of(lines)]
 
     def json(self) -> bytes:
         """The whole tree as clients receive it: entries with their children and labels.

@@ -11,12 +11,15 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tau import __version__
 from tau.errors import CommandError
 from tau.runtime.history.session_log import SessionLog
-from tau.runtime.services import Services
-from tau.tools import Tool
+
+if TYPE_CHECKING:
+    from tau.runtime.services import Services
+    from tau.tools import Tool
 
 # Markers in the first bytes of an export: tau's and pi's.
 TAU_MARKER = b'<meta name="generator" content="tau session export">'
@@ -102,7 +105,7 @@ def session_page(log: SessionLog, system_prompt: str | None = None, tools: Seque
     from tau.export import Export, OfferedTool
     from tau.export.page import page
 
-    entries = [log.tree.entry(at) for at in range(len(log.tree))]
+    entries = list(log.tree.entries())
     return page(
         Export(
             log.header,
