@@ -40,14 +40,19 @@ class Activity(NamedTuple):
     message: str = ""  # of an extension, in place of "Working"
 
 
-def working_line(state: Activity, now: float, width: int, *, changes_per_s: int = CHANGES_PER_S) -> Line:
-    """One line, not wider than `width`; () when nothing goes on. Narrow screens drop parts from the right."""
+def working_line(
+    state: Activity, now: float, width: int, *, changes_per_s: float = CHANGES_PER_S, frames: Sequence[str] = FRAMES
+) -> Line:
+    """One line, not wider than `width`; () when nothing goes on. Narrow screens drop parts from the right.
+
+    `frames` are those of the spinner; none hide it.
+    """
     if state.since is None and state.compacting_since is None and state.retry is None:
         return ()
     first, others = _parts(state, now)
     line: Line = (Span(first, "accent" if state.retry is None else "warning"),)
-    if width:
-        frame = FRAMES[int(now * changes_per_s) % len(FRAMES)]
+    if width and frames:
+        frame = one_line(frames[int(now * changes_per_s) % len(frames)], 20)
         line = (Span(f"{frame} ", "accent"), *line)
     for text, style in others:
         longer = (*line, Span(" · ", "muted"), Span(text, style))
@@ -124,7 +129,7 @@ class Working:
     @property
     def active(self) -> bool:
         """True while the line is shown."""
-        return self.state.since is not None or self.state.compacting or self.state.retry is not None
+        return self.state.since is not None or self.state.compacting_since is not None or self.state.retry is not None
 
     def set_message(self, message: str) -> None:
         """What an extension says instead of "Working"; "" takes it back."""

@@ -83,7 +83,7 @@ class Actions:
             handle.abort_bash()
         elif activity.retry is not None:
             interface.start(handle.abort_retry())
-        elif activity.compacting:
+        elif activity.compacting_since is not None:
             interface.start(handle.abort_compaction())
         elif activity.since is not None:
             interface.start(self._abort())

@@ -97,7 +97,7 @@ async def _new(surface: Surface, rest: str) -> None:
 
 async def _resume(surface: Surface, rest: str) -> None:
     rows = await surface.handle.sessions(everywhere=False)
-    rows = [row for row in rows if row.id != surface.handle.state().session_id]
+    rows = [row for row in rows if row.id != surface.handle.state.current().session_id]
     if not rows:
         surface.say("There is no other session of this project.")
         return
@@ -130,7 +130,7 @@ async def _clone(surface: Surface, rest: str) -> None:
 async def _name(surface: Surface, rest: str) -> None:
     if rest:
         await surface.handle.set_session_name(rest)
-    name = surface.handle.state().session_name
+    name = surface.handle.state.current().session_name
     surface.say(f"Session name: {name}" if name else "The session has no name. /name NAME sets it.")
 
 
@@ -140,7 +140,7 @@ async def _session(surface: Surface, rest: str) -> None:
 
 def session_text(handle: SessionHandle) -> str:
     """File, id, counts, tokens and cost of the session."""
-    state, stats = handle.state(), handle.stats()
+    state, stats = handle.state.current(), handle.stats()
     lines = [
         *([f"Name: {state.session_name}"] if isinstance(state.session_name, str) else []),
         f"File: {state.session_file}" if isinstance(state.session_file, str) else "File: none, only in memory",
@@ -206,7 +206,7 @@ async def _retry(surface: Surface, rest: str) -> None:
 
 
 async def _reload(surface: Surface, rest: str) -> None:
-    state = surface.handle.state()
+    state = surface.handle.state.current()
     if state.is_streaming or state.is_compacting:
         raise CommandError("Reload when the run has ended.")
     await surface.handle.reload()
@@ -214,7 +214,7 @@ async def _reload(surface: Surface, rest: str) -> None:
 
 
 async def _sandbox(surface: Surface, rest: str) -> None:
-    level = surface.handle.state().sandbox
+    level = surface.handle.state.current().sandbox
     if level is UNSET:
         surface.say("There is no sandbox: commands have the rights of your user. `tau --sandbox workspace` starts one.")
         return

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from tau.screen.painter import Painter
 from tau.screen.styles import Palette
-from tau.tui.frames import FrameScheduler
+from tau.tui.frames import FrameScheduler, frame_interval_s
 from tau.tui.terminal import Terminal
 from tau.tui.view import Size, View
 
@@ -16,13 +16,13 @@ REMOTE_TICK_S = 1.0
 
 
 class Display:
-    def __init__(self, terminal: Terminal, palette: Palette, view: View, interval_s: float, *, remote: bool) -> None:
+    def __init__(self, terminal: Terminal, palette: Palette, view: View, environment: Mapping[str, str]) -> None:
         self._terminal = terminal
         self._view = view
         self._painter = Painter(*terminal.size, palette)
-        self._tick_s = REMOTE_TICK_S if remote else TICK_S
+        self._tick_s = REMOTE_TICK_S if environment.get("SSH_CONNECTION") else TICK_S
         self._tick: asyncio.TimerHandle | None = None
-        self._frames = FrameScheduler(self._paint, lambda: terminal.ready, interval_s)
+        self._frames = FrameScheduler(self._paint, lambda: terminal.ready, frame_interval_s(environment))
         self._next_change: Callable[[], float | None] = lambda: None
         terminal.on_ready(lambda: self.changed(at_once=True))
         terminal.on_resize(lambda: None, self._on_resize)

@@ -29,16 +29,15 @@ from tau.runtime.app.process import GarbageCollector, StopRequest
 from tau.runtime.extensions.dialogs import dialog_id
 from tau.runtime.models.readable_errors import readable_error
 from tau.screen.bindings import key_label
-from tau.screen.colors import color_depth
 from tau.screen.input_events import Focus, InputEvent, Reply
 from tau.screen.key_table import KEYS
-from tau.screen.styles import Palette
 from tau.screen.transcript import Transcript
 from tau.screen.working import Working
 from tau.tui.actions import Actions
 from tau.tui.background import BackgroundTasks
 from tau.tui.display import Display
-from tau.tui.frames import frame_interval_s
+from tau.tui.extension_front_end import ScreenFrontEnd
+from tau.tui.extension_ui import ExtensionUi
 from tau.tui.keyboard import Keyboard
 from tau.tui.prompt_input import PromptInput
 from tau.tui.questions import Questions
@@ -46,6 +45,7 @@ from tau.tui.session_facts import SessionFacts
 from tau.tui.submit import submit
 from tau.tui.surface import NoticeKind
 from tau.tui.terminal import Terminal
+from tau.tui.theme_choice import ThemeChoice, theme_places
 from tau.tui.view import View
 
 Dialog = Select | Confirm | Input | Editor
@@ -68,12 +68,14 @@ class Interface:
             handle, factory.config.agent_dir, lambda: self.take_submission(follow_up=False), self.changed
         )
         self.view = View(transcript, self._input.editor, Working(factory.options.budget.max_cost))
-        palette = Palette(depth=color_depth(os.environ, settings.terminal.true_color))
-        remote = bool(os.environ.get("SSH_CONNECTION"))
-        self._display = Display(terminal, palette, self.view, frame_interval_s(os.environ), remote=remote)
+        self._themes = ThemeChoice(settings.theme, theme_places(factory), settings.terminal.true_color)
+        self._display = Display(terminal, self._themes.palette(), self.view, os.environ)
         self._questions = Questions(handle.dialogs, loop.time, lambda: self.view.editor.empty, self.changed)
         self.view.panels = self._questions
         self._display.on_clock(self._questions.next_change)
+        front_end = ScreenFrontEnd(self.view, self._themes, self._use_palette, self._update_title)
+        self._extension_ui = ExtensionUi(handle.dialogs, front_end, loop.time, self.changed)
+        self.view.extension_ui = self._extension_ui.state
         self._facts = SessionFacts(handle, factory)
         self.view.completions = completions = self._input.completions
         self._keyboard = Keyboard(
@@ -92,7 +94,7 @@ class Interface:
             self.view.transcript.add_notice(f"tau {__version__}, {name}. /help lists the commands, Ctrl+C twice exits.")
         if self.handle.log.message_count:
             self.view.transcript.add_entries(list(self.handle.log.messages), self.handle.settings.resume_lines)
-        for warning in self._input.problems:
+        for warning in [*self._input.problems, *self._themes.problems]:
             self.view.transcript.add_notice(warning, "warning")
         self._update_footer()
         self._display.paint()
@@ -118,6 +120,9 @@ class Interface:
         if isinstance(event, Dialog):
             self._questions.add(event)
             return
+        if isinstance(event, UiRequest):
+            self._extension_ui.show(event)
+            return
         self.view.transcript.apply(event, now)
         self.view.working.apply(event, now)
         if isinstance(event, QueueUpdate):
@@ -128,12 +133,21 @@ class Interface:
                 self._collector.settled(self.handle.log.id)
         self._display.changed()
 
+    def _use_palette(self) -> None:
+        self._display.use_palette(self._themes.palette())
+
+    def _update_title(self) -> None:
+        self._terminal.set_title(self.view.extension_ui.title or "tau")
+
     def _update_footer(self) -> None:
         self.view.footer = self._facts.footer()
 
     # Keys.
 
     def _on_input(self, events: list[InputEvent]) -> None:
+        for event in events:
+            if isinstance(event, Reply) and event.name == "background" and self._themes.background(event.value):
+                self._use_palette()
         self._keyboard.handle([event for event in events if not isinstance(event, Reply | Focus)])
         self.changed()
 

@@ -23,7 +23,7 @@ class SessionFacts:
         self._branch.update()
         handle = self._handle
         model, stats, usage = handle.models.current, handle.stats(), handle.context_usage()
-        name = handle.state().session_name
+        name = handle.state.current().session_name
         tokens = stats.tokens
         several = len({model.provider for model in handle.models.available}) > 1
         return FooterState(

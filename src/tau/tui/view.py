@@ -11,12 +11,13 @@ from typing import NamedTuple, Protocol
 
 from tau.screen.cells import clip_line, line_width, text_width
 from tau.screen.editor import Editor, max_editor_rows, more_label
+from tau.screen.extension_ui import ExtensionUiState
 from tau.screen.footer import FooterState, footer_lines
 from tau.screen.frame import Cursor, Frame
 from tau.screen.lines import Line, Span
 from tau.screen.panels import PanelView
 from tau.screen.transcript import Transcript
-from tau.screen.working import Working, queue_lines, working_line
+from tau.screen.working import CHANGES_PER_S, FRAMES, Working, queue_lines, working_line
 
 SMALL_ROWS, SMALL_COLUMNS = 4, 20  # below, only the line of the editor is drawn
 MAX_QUEUED_ROWS = 6
@@ -32,8 +33,8 @@ class Panels(Protocol):
     def view(self, width: int, max_rows: int) -> PanelView | None: ...
 
 
-class Overlay(Protocol):
-    """Rows around the editor: widgets of extensions, completions."""
+class Completions(Protocol):
+    """The list of completions below the editor."""
 
     def rows(self, width: int) -> Sequence[Line]: ...
 
@@ -54,9 +55,8 @@ class View:
         self.editor = editor
         self.working = working
         self.panels: Panels | None = None
-        self.completions: Overlay | None = None
-        self.above: Overlay | None = None  # widgets above the editor
-        self.below: Overlay | None = None  # and below it
+        self.completions: Completions | None = None
+        self.extension_ui = ExtensionUiState()
         self.footer = FooterState("")
         self.queued: tuple[Sequence[str], Sequence[str]] = ((), ())  # steering, follow-ups
         self.box_top = 0  # absolute number of the first row of the box in the last frame
@@ -77,8 +77,14 @@ class View:
         return Box([clip_line(one, width) for one in shown.lines[:1]], (0, min(shown.column, width - 1)))
 
     def _box(self, width: int, rows: int, now: float) -> Box:
-        above = [*_rows(self.above, width), *queue_lines(*self.queued, width)[-MAX_QUEUED_ROWS:]]
-        below = [*_rows(self.below, width), *footer_lines(self.footer, width)]
+        shown = self.extension_ui
+        above = [*shown.widget_lines("aboveEditor", width), *queue_lines(*self.queued, width)[-MAX_QUEUED_ROWS:]]
+        footer = shown.footer_lines(width)
+        below = [
+            *shown.widget_lines("belowEditor", width),
+            *(footer_lines(self.footer, width) if footer is None else footer),
+            *shown.status_lines(width),
+        ]
         panel = self.panels.view(width, int(rows * PANEL_SHARE)) if self.panels is not None else None
         if panel is not None and self.panels is not None and self.panels.focused:
             body, cursor = list(panel.lines), panel.cursor
@@ -92,11 +98,23 @@ class View:
     def _editor(self, width: int, rows: int, now: float) -> tuple[list[Line], tuple[int, int]]:
         shown = self.editor.view(width, max_editor_rows(rows))
         style = self._border_style()
-        activity = working_line(self.working.state, now, width - 8)
+        activity = self._activity(width - 8, now)
         upper = rule(width, style, activity, more_label("↑", shown.above))
         lower = rule(width, style, (), more_label("↓", shown.below))
-        body = [upper, *shown.lines, lower, *_rows(self.completions, width)]
+        completions = () if self.completions is None else self.completions.rows(width)
+        body = [upper, *shown.lines, lower, *completions]
         return body, (1 + shown.row, shown.column)
+
+    def _activity(self, width: int, now: float) -> Line:
+        """The working line, as extensions want it."""
+        look, state = self.extension_ui.working, self.working.state
+        if not look.visible:
+            return ()
+        if look.message is not None:
+            state = state._replace(message=look.message)
+        changes_per_s = CHANGES_PER_S if look.interval_ms is None else min(1000 / look.interval_ms, CHANGES_PER_S)
+        frames = FRAMES if look.frames is None else look.frames
+        return working_line(state, now, width, changes_per_s=changes_per_s, frames=frames)
 
     def _border_style(self) -> str:
         if self.editor.first_line.startswith("!"):
@@ -115,10 +133,6 @@ def rule(width: int, style: str, left: Line = (), right: str = "") -> Line:
     used = line_width(start)
     end = f" {right} {RULE * 2}" if right and used + text_width(right) + 4 <= width else ""
     return (*start, Span(RULE * max(width - used - text_width(end), 0), style), *((Span(end, style),) if end else ()))
-
-
-def _rows(part: Overlay | None, width: int) -> Sequence[Line]:
-    return () if part is None else part.rows(width)
 
 
 def _fitted(box: Box, above: int, rows: int) -> Box:

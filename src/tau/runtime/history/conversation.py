@@ -110,7 +110,7 @@ def _portions(tree: Tree, summary: CompactionEntry | None, entries: list[int]) -
     for kind, ats in groupby(entries, tree.kind):
         if kind == "message":
             for block, given in tree.message_blocks(list(ats), BLOCK_BYTES, raw_messages):
-                yield _readable(tree, block) if given is None else given
+                yield _readable(tree, block) if given is None else list(given)
         else:
             yield [wire_json(other) for at in ats if (other := message_of(tree.entry(at))) is not None]
 

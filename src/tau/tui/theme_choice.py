@@ -1,0 +1,99 @@
+"""The theme of the screen: built in, or a file of the user, of a trusted project, or of the settings."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tau.runtime.app.factory import SessionFactory
+from tau.screen.colors import color_depth, is_light
+from tau.screen.styles import Palette
+from tau.screen.themes import BUILT_IN, DARK, Theme, chosen_theme, parse_theme
+
+MAX_THEME_BYTES = 1_000_000
+DEFAULT = "dark"
+
+
+class ThemeChoice:
+    """`places` are files and folders of themes; a later one wins over an earlier one of the same name."""
+
+    def __init__(self, setting: str | None, places: Sequence[Path], true_color: bool | None = None) -> None:
+        self._setting = setting or DEFAULT
+        self._places = places
+        self._depth = color_depth(os.environ, true_color)
+        self._background_is_light: bool | None = None
+        self.current = DARK
+        self.problems: list[str] = []
+        if problem := self.use(self._name()):
+            self.problems.append(problem)
+
+    def _name(self) -> str:
+        return chosen_theme(self._setting, self._background_is_light)
+
+    def palette(self) -> Palette:
+        return Palette(self.current, self._depth)
+
+    def use(self, theme: str | Mapping[str, Any]) -> str | None:
+        """Use a theme, given by its name or as the content of a theme file. Returns what is wrong with it, or None."""
+        if isinstance(theme, str):
+            if theme in BUILT_IN:
+                self.current = BUILT_IN[theme]
+                return None
+            path = self.files().get(theme)
+            if path is None:
+                return f"There is no theme {theme!r}. The themes are {', '.join(self.names())}."
+            return self._use_file(path)
+        return self._use_content(theme, "The theme")
+
+    def names(self) -> list[str]:
+        return [*BUILT_IN, *self.files()]
+
+    def files(self) -> dict[str, Path]:
+        """The theme files by the names of their themes."""
+        found: dict[str, Path] = {}
+        for place in self._places:
+            for path in sorted(place.glob("*.json")) if place.is_dir() else [place] * place.is_file():
+                theme, _ = _read(path)
+                if theme is not None:
+                    found[theme.name] = path
+        return found
+
+    def background(self, reply: str) -> bool:
+        """The terminal said what its background is. Returns True if that changes the theme."""
+        self._background_is_light = is_light(reply)
+        name = self._name()
+        return name != self.current.name and "/" in self._setting and self.use(name) is None
+
+    def _use_file(self, path: Path) -> str | None:
+        theme, problem = _read(path)
+        if theme is not None:
+            self.current = theme
+        return problem
+
+    def _use_content(self, content: Any, where: str) -> str | None:
+        theme, warnings = parse_theme(content)
+        if theme is not None:
+            self.current = theme
+        return f"{where}: {'; '.join(warnings)}" if warnings else None
+
+
+def _read(path: Path) -> tuple[Theme | None, str | None]:
+    try:
+        if path.stat().st_size > MAX_THEME_BYTES:
+            return None, f"{path}: larger than {MAX_THEME_BYTES:,} bytes"
+        content = json.loads(path.read_text(encoding="utf-8", errors="replace"))
+    except (OSError, ValueError) as error:
+        return None, f"{path}: {error}"
+    theme, warnings = parse_theme(content)
+    return theme, f"{path}: {'; '.join(warnings)}" if warnings else None
+
+
+def theme_places(factory: SessionFactory) -> list[Path]:
+    """Where themes are: the user's folder, that of a trusted project, and the paths of the settings."""
+    cwd = Path(factory.cwd)
+    project = [cwd / ".pi" / "themes"] if factory.trusted else []
+    named = [cwd / os.path.expanduser(path) for path in factory.settings.themes]
+    return [factory.config.agent_dir / "themes", *project, *named]
