@@ -6,10 +6,11 @@ import subprocess
 import sys
 
 import pytest
+import wcwidth
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tau.screen.cells import clip_line, graphemes, line_width, pad_line, text_width, wrap_line
+from tau.screen.cells import clip_line, graphemes, is_simple, line_width, pad_line, text_width, wrap_line
 from tau.screen.lines import Line, Span, line, plain_text
 
 words = st.lists(
@@ -38,6 +39,13 @@ lines = st.lists(
 )
 def test_width_of_text(text: str, width: int) -> None:
     assert text_width(text) == width
+
+
+def test_characters_of_simple_text_take_one_cell() -> None:
+    simple = [character for character in map(chr, range(0x80, 0x3000)) if is_simple(character)]
+    assert len(simple) > 2000
+    assert {wcwidth.wcwidth(character) for character in simple} == {1}
+    assert not any(is_simple(character) for character in "\u200d\ufe0f\u0301日👍\u25fd\u00ad\u202e")
 
 
 def test_grapheme_clusters_are_whole() -> None:
@@ -132,12 +140,13 @@ def test_padding_fills_up_to_the_width() -> None:
 
 
 @pytest.mark.process
-def test_ascii_needs_no_table_of_widths() -> None:
+def test_simple_text_needs_no_table_of_widths() -> None:
     program = """if True:
         import sys
         from tau.screen.cells import *
         from tau.screen.lines import line
-        text_width("abc"), graphemes("abc"), wrap_line(line("abc def"), 3), clip_line(line("abc"), 2, "")
+        text = "── Überschrift ↑ 3 more · … ✓ ⠋ Привет"
+        text_width(text), graphemes(text), wrap_line(line(text), 3), clip_line(line(text), 2)
         print("wcwidth" in sys.modules)"""
     assert (
         subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "False\n"

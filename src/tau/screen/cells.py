@@ -1,17 +1,28 @@
 """Widths in terminal cells: measure, wrap and clip text and styled lines.
 
-ASCII text needs no table: wcwidth is loaded when the first other text is measured. A grapheme cluster (an emoji with
-modifiers, a letter with its marks) is never split.
+Simple text (Latin, Greek, Cyrillic, boxes, arrows) needs no table: wcwidth is loaded when the first other text is
+measured. A grapheme cluster (an emoji with modifiers, a letter with its marks) is never split.
 """
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
 from tau.screen.lines import Line, Span, plain_text
 
 TOO_WIDE = "?"  # stands for a character of two cells where there is only one
-_CLUSTERS_CACHED = 4096
+_WIDTHS_CACHED = 4096
+# Characters that every terminal shows in one cell, whatever stands beside them.
+_NOT_SIMPLE = re.compile(
+    "[^ -~\u00a0-\u00ac\u00ae-\u02ff\u0370-\u0377\u037b-\u037f\u0384-\u0482\u048a-\u052f\u2010-\u2027\u2030-\u205e"
+    "\u20a0-\u20c0\u2190-\u22ff\u2500-\u25fc\u25ff\u2713-\u2718\u2733\u2800-\u28ff]"
+)
+
+
+def is_simple(text: str) -> bool:
+    """Whether each character takes one cell: the columns of such a text are certain in every terminal."""
+    return text.isascii() or not _NOT_SIMPLE.search(text)
 
 
 def text_width(text: str) -> int:
@@ -23,15 +34,17 @@ def line_width(line: Line) -> int:
 
 
 def graphemes(text: str) -> list[str]:
-    if text.isascii():
+    if is_simple(text):
         return list(text)
     from wcwidth import iter_graphemes
 
     return list(iter_graphemes(text))
 
 
-@lru_cache(_CLUSTERS_CACHED)
+@lru_cache(_WIDTHS_CACHED)
 def _unicode_width(text: str) -> int:
+    if not _NOT_SIMPLE.search(text):
+        return len(text)
     from wcwidth import width
 
     return width(text, control_codes="ignore")
@@ -44,13 +57,15 @@ def wrap_line(line: Line, width: int, indent: str = "") -> list[Line]:
     anywhere.
     """
     text = plain_text(line)
-    if not line or (text.isascii() and len(text) <= width):
+    simple = is_simple(text)
+    if not line or (simple and len(text) <= width):
         return [line]
     width = max(1, width)
-    line, text = _fitting(line, text, width)
+    if width == 1 and not simple:
+        line, text = _narrowed(line)
     if width - text_width(indent) < 2:  # a wide character needs two cells
         indent = ""
-    ranges = _ascii_ranges(text, width, len(indent)) if text.isascii() else _ranges(text, width, text_width(indent))
+    ranges = (_simple_ranges if simple else _ranges)(text, width, text_width(indent))
     first, *rest = [_part(line, start, end) for start, end in ranges]
     return [first, *((Span(indent), *row) if indent and row else row for row in rest)]
 
@@ -76,7 +91,7 @@ def pad_line(line: Line, width: int, style: str = "") -> Line:
 
 def _fitting_length(text: str, width: int) -> int:
     """How many characters of the text fit into `width` cells."""
-    if text.isascii():
+    if is_simple(text):
         return min(width, len(text))
     used = length = 0
     for cluster in graphemes(text):
@@ -87,19 +102,17 @@ def _fitting_length(text: str, width: int) -> int:
     return length
 
 
-def _fitting(line: Line, text: str, width: int) -> tuple[Line, str]:
-    """Replace characters that are wider than a whole row (two cells, width 1)."""
-    if width > 1 or text.isascii():
-        return line, text
+def _narrowed(line: Line) -> tuple[Line, str]:
+    """Without characters of two cells."""
     line = tuple(
-        span._replace(text="".join(TOO_WIDE if text_width(one) > width else one for one in graphemes(span.text)))
+        span._replace(text="".join(TOO_WIDE if text_width(one) > 1 else one for one in graphemes(span.text)))
         for span in line
     )
     return line, plain_text(line)
 
 
-def _ascii_ranges(text: str, width: int, indent: int) -> list[tuple[int, int]]:
-    """The rows as start and end in the text."""
+def _simple_ranges(text: str, width: int, indent: int) -> list[tuple[int, int]]:
+    """The rows as start and end in a text whose characters take one cell each."""
     ranges: list[tuple[int, int]] = []
     start, room, length = 0, width, len(text)
     while length - start > room:

@@ -58,6 +58,7 @@ class Painter:
     def resize(self, rows: int, columns: int, *, reflows: bool, live_top: int = 0) -> bytes:
         """The terminal has a new size. Rows from `live_top` on are drawn again; those above are left to the terminal.
 
+        `live_top` is a row of the last frame: the first that can still change, or the first of the box.
         A terminal that reflows has split each row into as many as the new width needs. Nothing is written before the
         next frame.
         """

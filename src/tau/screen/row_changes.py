@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
-from tau.screen.cells import line_width
+from tau.screen.cells import is_simple, line_width
 from tau.screen.lines import Line, Span, plain_text
-
-# Characters that every terminal shows in one cell, whatever stands beside them: only in a text of these a column is
-# certain. Latin, some punctuation, arrows, boxes, blocks and Braille (spinners).
-_NOT_SIMPLE = re.compile(
-    "[^ -~\u00a1-\u00ac\u00ae-\u02ff\u2010-\u2027\u2030-\u205e\u2190-\u21ff\u2500-\u25ff\u2800-\u28ff]"
-)
 
 
 class Change(NamedTuple):
@@ -22,10 +15,6 @@ class Change(NamedTuple):
     spans: Line
     width: int | None
     erase: bool
-
-
-def is_simple(text: str) -> bool:
-    return text.isascii() or not _NOT_SIMPLE.search(text)
 
 
 def change_of(old: Line, new: Line) -> Change:

@@ -17,17 +17,19 @@ from tau.core.text.terminal_text import escape_for_display
 from tau.screen.input_events import InputEvent, Reply
 from tau.screen.keys import KeyDecoder
 from tau.tui.job_control import JobControl, stop_process_group
+from tau.tui.terminal_facts import TerminalFacts
 from tau.tui.terminal_input import TerminalInput
 from tau.tui.terminal_modes import (
     ABORT_FRAME,
+    END_FRAME,
     KITTY_KEYS,
     OTHER_KEYS,
     SAVED_TITLE,
+    Mode,
     ModeList,
     escape_timeout,
     first_modes,
     questions,
-    reflows,
     resize_delay,
 )
 from tau.tui.terminal_output import TerminalOutput
@@ -62,23 +64,22 @@ class Terminal:
         self._signals = JobControl(loop, self)
         self._resize = _ResizeTimer(loop, resize_delay(environment), self._resized)
         self._state = _State()
-        self._environment = environment
+        self.facts = TerminalFacts(environment)
 
     @classmethod
     def open(cls, loop: asyncio.AbstractEventLoop, environment: Mapping[str, str] | None = None) -> Terminal:
         """Take over the terminal. It is asked what it can do; the answers come as input events."""
         environment = os.environ if environment is None else environment
         terminal = cls(loop, Tty.open(), environment)
-        terminal._take_over()
+        terminal._take_over(first_modes(environment), questions(environment))
         return terminal
 
-    def _take_over(self) -> None:
+    def _take_over(self, modes: tuple[Mode, ...], asked: bytes) -> None:
         atexit.register(self.close)
         self._signals.install()
-        self._modes.enable(*first_modes(self._environment))
+        self._modes.enable(*modes)
         self._enter()
-        self._output.write(questions(self._environment))
-        self._state.asked = True
+        self._output.write(asked)
 
     def on_input(self, callback: Callable[[list[InputEvent]], None]) -> None:
         self.listeners.input = callback
@@ -110,7 +111,7 @@ class Terminal:
     @property
     def reflows(self) -> bool:
         """Whether the terminal wraps lines again when its width changes."""
-        return reflows(self._environment, self._state.secondary_attributes)
+        return self.facts.reflows
 
     def write(self, data: bytes) -> None:
         """Write, or keep what the terminal does not take yet; `ready` is then False."""
@@ -182,7 +183,9 @@ class Terminal:
 
     def _enter(self) -> None:
         self._tty.set_raw()
-        if not self._state.active:
+        if self._state.active:
+            self._output.write(self._modes.undo())  # some modes are a stack in the terminal
+        else:
             self._state.active = True
             self._input.start()
         self._output.write(self._modes.redo())
@@ -196,29 +199,26 @@ class Terminal:
         self._input.stop()
         left = self._output.take()
         whole = self._tty.write_all(left, LAST_OUTPUT_TIMEOUT_S)
-        self._tty.write_all((b"" if whole else ABORT_FRAME) + self._modes.undo(), LAST_OUTPUT_TIMEOUT_S)
-        if self._state.asked:
+        undo = (b"" if whole else ABORT_FRAME) + self._modes.undo() + END_FRAME
+        self._tty.write_all(undo, LAST_OUTPUT_TIMEOUT_S)
+        if not self.facts.complete:
             self._tty.discard_input(LATE_REPLIES_TIMEOUT_S, _until_last_reply())
-            self._state.asked = False
         self._tty.restore()
 
     def _events(self, events: list[InputEvent]) -> None:
         for event in events:
             if isinstance(event, Reply):
-                self._replied(event.name, event.value)
+                self._replied(event)
         self.listeners.input(events)
 
-    def _replied(self, name: str, value: str) -> None:
-        """Learn which terminal it is, and which way of telling keys apart it has."""
-        if name == "secondaryAttributes":
-            self._state.secondary_attributes = value
-        elif name == "kittyFlags" and not self._state.kitty_keys:
-            self._state.kitty_keys = True
+    def _replied(self, reply: Reply) -> None:
+        """Turn on the better way of telling keys apart that the terminal has."""
+        was_complete = self.facts.complete
+        self.facts.learn(reply)
+        if self.facts.kitty_keys:
             self.write(self._modes.enable(KITTY_KEYS))
-        elif name == "primaryAttributes" and self._state.asked:
-            self._state.asked = False
-            if not self._state.kitty_keys:
-                self.write(self._modes.enable(OTHER_KEYS))
+        elif self.facts.complete and not was_complete:
+            self.write(self._modes.enable(OTHER_KEYS))
 
     def _idle(self) -> None:
         if self.ready:
@@ -237,9 +237,6 @@ class Terminal:
 class _State:
     def __init__(self) -> None:
         self.active = False  # the terminal is in raw mode and ours
-        self.asked = False  # answers may still come
-        self.kitty_keys = False
-        self.secondary_attributes = ""
         self.ending = False  # a signal has been passed on; a second one ends at once
         self.closed = False
 

@@ -37,10 +37,6 @@ _PRIMARY_ATTRIBUTES = b"\x1b[c"  # answered by every terminal, and last
 # The Linux console prints parts of what it does not know.
 _BASIC_TERMS = frozenset({"linux", "dumb", "vt100", "vt220"})
 
-# Terminals that cut lines instead of reflowing them when they get narrower, by the first number of their secondary
-# attributes: xterm, screen, rxvt.
-_WITHOUT_REFLOW = frozenset({"41", "83", "85"})
-
 
 def first_modes(environment: Mapping[str, str]) -> tuple[Mode, ...]:
     if environment.get("TERM") in _BASIC_TERMS:
@@ -71,15 +67,6 @@ def resize_delay(environment: Mapping[str, str]) -> float:
     return 0.35 if "TMUX" in environment else 0.06
 
 
-def reflows(environment: Mapping[str, str], secondary_attributes: str) -> bool:
-    """Whether the terminal wraps lines again when its width changes."""
-    if environment.get("TERM") == "linux":
-        return False
-    if "TMUX" in environment:
-        return True
-    return secondary_attributes.partition(";")[0] not in _WITHOUT_REFLOW
-
-
 class ModeList:
     """The modes that are on, in the order they were turned on."""
 
@@ -94,7 +81,8 @@ class ModeList:
 
     def undo(self) -> bytes:
         """The bytes that turn off all, last first. The list stays, for `redo`."""
-        return b"".join(mode.undo for mode in reversed(self._active)) + END_FRAME
+        return b"".join(mode.undo for mode in reversed(self._active))
 
     def redo(self) -> bytes:
+        """The bytes that turn them on again."""
         return b"".join(mode.enable for mode in self._active)

@@ -1,0 +1,53 @@
+"""What the terminal has answered, and what follows from that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tau.screen.colors import is_light
+from tau.screen.input_events import Reply
+
+# Terminals that cut lines instead of reflowing them when they get narrower, by the first number of their secondary
+# attributes: xterm, screen, rxvt.
+_WITHOUT_REFLOW = frozenset({"41", "83", "85"})
+_NOT_SUPPORTED = frozenset({"0", "4"})  # values of a mode that does not exist, or cannot be turned on
+
+
+class TerminalFacts:
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._environment = environment
+        self.answers: dict[str, str] = {}  # by the name of the reply; modes as "mode 2026"
+        self.complete = False  # the answer to the last question is there
+
+    def learn(self, reply: Reply) -> None:
+        if reply.name == "mode":
+            number, _, value = reply.value.partition(";")
+            self.answers[f"mode {number}"] = value
+        else:
+            self.answers[reply.name] = reply.value
+        self.complete = self.complete or reply.name == "primaryAttributes"
+
+    @property
+    def synchronized(self) -> bool:
+        """Whether frames may be put into synchronized updates; assumed until the terminal says no."""
+        return self.answers.get("mode 2026") not in _NOT_SUPPORTED
+
+    @property
+    def kitty_keys(self) -> bool:
+        return "kittyFlags" in self.answers
+
+    @property
+    def light_background(self) -> bool | None:
+        """None if the terminal has not said."""
+        if scheme := self.answers.get("colorScheme"):
+            return scheme == "light"
+        return is_light(self.answers.get("background", ""))
+
+    @property
+    def reflows(self) -> bool:
+        """Whether the terminal wraps lines again when its width changes."""
+        if self._environment.get("TERM") == "linux":
+            return False
+        if "TMUX" in self._environment:
+            return True
+        return self.answers.get("secondaryAttributes", "").partition(";")[0] not in _WITHOUT_REFLOW
