@@ -111,6 +111,14 @@ def test_keys_of_the_application_are_left() -> None:
     assert on.editor.text == "?"
 
 
+def test_a_key_that_the_file_gives_to_the_application_is_left() -> None:
+    bindings, _ = Bindings.from_file({"app.redraw": ["ctrl+a", "§"]})
+    on = prompt()
+    for key in (Key("ctrl+a"), Key("§", "§")):
+        assert on.key(key, bindings.actions(key)) == KeyResult(False)
+    assert press(on, "L").used  # a key of the tree is text here
+
+
 def test_a_jump_takes_the_next_character_and_escape_cancels_it() -> None:
     on = prompt()
     press(on, "a", "b", "home", "ctrl+]", "b", "x")

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from tau.screen.completion import Accepted, CompletionList, Proposal, Query
 from tau.screen.editor import Editor
 from tau.screen.input_events import Key
+from tau.screen.key_table import KEYS
 
 
 class KeyResult(NamedTuple):
@@ -22,6 +23,9 @@ class KeyResult(NamedTuple):
 
 
 UNUSED = KeyResult(False)
+
+# Actions of the application while the editor has the keys. Where the file binds one to a key of the editor, it wins.
+APPLICATION = frozenset(one.id for one in KEYS if one.context == "editor" and one.id.startswith("app."))
 
 
 class Prompt:
@@ -40,9 +44,11 @@ class Prompt:
         if chosen:
             return KeyResult(True)
         for action in actions:
+            if action in APPLICATION or (action == "app.help" and self.editor.empty):
+                return UNUSED
             if result := self._perform(action):
                 return result
-        if key.text and not (actions and self._is_for_the_application(actions)):
+        if key.text:
             self.editor.insert(key.text)
             return KeyResult(True, self._ask())
         return UNUSED
@@ -68,10 +74,6 @@ class Prompt:
             self.completion.close()
             return KeyResult(True, submit=True)
         return None
-
-    def _is_for_the_application(self, actions: Sequence[str]) -> bool:
-        """`?` shows the keys, but only in an empty editor."""
-        return "app.help" in actions and self.editor.empty
 
     def _accept(self, accepted: Accepted) -> KeyResult:
         self.editor.replace_around_cursor(accepted.before, accepted.text, accepted.after)
