@@ -454,3 +454,50 @@ def test_blank_and_repeated_prompts_are_not_kept() -> None:
 def test_history_is_bounded() -> None:
     history = History(HistoryEntry(str(number)) for number in range(1500))
     assert (len(history.entries), history.entries[0].text) == (1000, "500")
+
+
+def test_history_is_searched_newest_first() -> None:
+    history = History(HistoryEntry(text) for text in ("fix the parser", "write docs", "fix the lexer"))
+    assert [entry.text for entry in history.search("")] == ["fix the lexer", "write docs", "fix the parser"]
+    assert [entry.text for entry in history.search("fix par")] == ["fix the parser"]
+
+
+def test_entries_of_other_processes_are_taken_over_but_not_while_browsing() -> None:
+    editor = Editor(History([HistoryEntry("mine")]))
+    do(editor, "historyPrevious")
+    editor.history.replace([HistoryEntry("theirs")])
+    assert editor.history.entries[0].text == "mine"
+    do(editor, "historyNext")
+    editor.history.replace([HistoryEntry("mine"), HistoryEntry("theirs")])
+    assert do(editor, "historyPrevious") == "|theirs"
+
+
+def test_queued_messages_come_back_before_the_text() -> None:
+    editor = editing("draft ")
+    editor.paste(LONG)
+    editor.prepend("first\nsecond")
+    assert marked(editor) == "first\nsecond\ndraft [paste #1 +123 lines]|"
+    editor = editing()
+    editor.prepend("first")
+    assert marked(editor) == "first|"
+
+
+def test_a_paste_can_be_shown_in_place() -> None:
+    editor = editing("a")
+    editor.paste(LONG)
+    editor.insert("b")
+    do(editor, "cursorLeft")
+    assert editor.expand_marker()
+    assert editor.text == f"a{LONG}b"
+    assert not editor.expand_marker()
+    assert do(editor, "undo") == "a[paste #1 +123 lines]|b"
+
+
+def test_undo_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tau.screen.editor.undo.MAX_CHARS", 5000)
+    editor = Editor()
+    for number in range(10):
+        editor.set_text(str(number) * 1000)
+    for _ in range(20):
+        editor.perform("tui.editor.undo")
+    assert editor.text == "7" * 1000

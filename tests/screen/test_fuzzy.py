@@ -35,6 +35,10 @@ def test_a_match_in_the_file_name_is_better_than_one_in_a_folder() -> None:
     assert ranked("editor", "editor/very/deep/thing.py", "src/editor.py")[0] == "src/editor.py"
 
 
+def test_a_name_that_is_the_query_is_the_best() -> None:
+    assert ranked("edit", "src/editor.py", "src/deep/tools/edit.py", "src/test_edit.py")[0] == "src/deep/tools/edit.py"
+
+
 def test_every_word_of_the_query_must_match() -> None:
     assert ranked("son 4", "claude-sonnet-4", "claude-sonnet-3", "opus-4") == ["claude-sonnet-4"]
 

@@ -30,6 +30,16 @@ def test_prompts_of_one_project_come_back_in_order(tmp_path: Path) -> None:
     assert texts(there) == ["other"]
 
 
+def test_prompts_of_another_process_are_noticed(tmp_path: Path) -> None:
+    mine, theirs = HistoryFile(tmp_path, "/here"), HistoryFile(tmp_path, "/here")
+    mine.load()
+    assert not mine.changed()
+    theirs.append(HistoryEntry("theirs"))
+    assert mine.changed()
+    assert texts(mine) == ["theirs"]
+    assert not mine.changed()
+
+
 def test_the_file_and_its_folder_are_private(tmp_path: Path) -> None:
     file = HistoryFile(tmp_path / "agent", "/here")
     file.append(HistoryEntry("secret"))

@@ -23,6 +23,8 @@ NAMED = {
         *("pageUp", "pageDown", "up", "down", "left", "right", *(f"f{number}" for number in range(1, 13))),
     )
 } | {"esc": "escape", "return": "enter"}
+# Keys that mean the same with shift, unless they are bound with it.
+_SHIFTLESS = frozenset(NAMED.values()) - {"enter", "tab", "space"}
 _BY_ID = {action.id: action for action in KEYS}
 _LABELS = {"pageUp": "PgUp", "pageDown": "PgDn", "escape": "Esc", "up": "↑", "down": "↓", "left": "←", "right": "→"}
 
@@ -70,12 +72,23 @@ class Bindings:
             for key in self._keys[action]:
                 self._actions.setdefault(key, []).append(action)
 
-    def actions(self, key: Key) -> Sequence[str]:
-        """The ids bound to a key: those of the file first, then the others, in the order of the table."""
-        name = pressed(key)
+    def actions(self, key: Key, context: Context | None = None) -> Sequence[str]:
+        """The ids bound to a key: those of the file first, then the others, in the order of the table.
+
+        With a context, only those that apply in it.
+        """
+        found = self._named(pressed(key))
+        if context is None:
+            return found
+        contexts = _contexts(context)
+        return [action for action in found if _BY_ID[action].context in contexts]
+
+    def _named(self, name: str) -> Sequence[str]:
         found = self._actions.get(name)
         if found is None and name in ("ctrl+_", "ctrl+shift+_", "ctrl+shift+-"):
             found = self._actions.get("ctrl+-")  # most terminals send the same byte for these
+        if found is None and "shift+" in name and name.rpartition("+")[2] in _SHIFTLESS:
+            found = self._actions.get(name.replace("shift+", ""))
         return found or ()
 
     def keys(self, action: str) -> tuple[str, ...]:

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from tau.core.text.terminal_text import escape_for_display
-from tau.screen.cells import graphemes, text_width
-from tau.screen.lines import Line, Span
+from tau.screen.cells import clip_line, text_width
+from tau.screen.lines import Line, Span, plain_text
 from tau.screen.mentions import BOUNDARY
 
 Kind = Literal["command", "argument", "file", "path"]
@@ -231,13 +231,4 @@ def _clean(text: str) -> str:
 
 
 def _clip(text: str, width: int) -> str:
-    """The beginning of a text, with an ellipsis if it is too wide."""
-    if text_width(text) <= width:
-        return text
-    kept, used = "", 1
-    for cluster in graphemes(text):
-        used += text_width(cluster)
-        if used > width:
-            break
-        kept += cluster
-    return f"{kept}…" if width > 0 else ""
+    return plain_text(clip_line((Span(text),), width))

@@ -44,15 +44,19 @@ def fuzzy_score(query: str, candidate: str) -> float | None:
 
 
 def _substring_score(wanted: str, text: str, at: int) -> float:
-    size = len(wanted)
+    """Better at the beginning of a word, in the last part of a path, at its beginning, and as the whole name."""
+    name = text.rfind("/", 0, max(len(text) - 1, 0)) + 1  # where the last part of a path begins
     better = 0.0
-    end = text.rfind(wanted)  # the last one is usually the one in the file name
-    for place in {at, end}:
+    for place in {at, text.rfind(wanted), text.find(wanted, name)} - {-1}:
         value = 20.0 if place == 0 or text[place - 1] in _SEPARATORS else 0.0
-        value += 10.0 if text.rfind("/", 0, max(len(text) - 1, 0)) < place else 0.0
+        if place >= name:
+            value += 10.0
+        if place == name:
+            rest = text[place + len(wanted) :]
+            value += 15.0 if not rest or rest[0] in "./" else 8.0
         better = max(better, value)
     exact = 100.0 if wanted == text else 0.0
-    return -1000.0 - 5.0 * size - better - exact + 0.1 * len(text)
+    return -1000.0 - 5.0 * len(wanted) - better - exact + 0.1 * len(text)
 
 
 def fuzzy_rank(query: str, candidates: Iterable[T], text: Callable[[T], str], limit: int = 0) -> list[T]:

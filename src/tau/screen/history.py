@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from tau.screen.fuzzy import fuzzy_rank
+
 MAX_ENTRIES = 1000
+MAX_SEARCHED = 1000  # characters of an entry
 
 
 class HistoryEntry(NamedTuple):
@@ -64,6 +67,10 @@ class History:
             return self._entries[self._index]
         self._index = None
         return self._draft
+
+    def search(self, query: str, limit: int = 50) -> list[HistoryEntry]:
+        """Entries that match a query, best first; without one, the newest first."""
+        return fuzzy_rank(query, reversed(self._entries), lambda entry: entry.text[:MAX_SEARCHED], limit)
 
     def stop(self) -> None:
         """What is in the editor now is the person's own text."""

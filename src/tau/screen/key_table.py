@@ -14,7 +14,6 @@ Context = Literal["editor", "empty", "question", "list", "sessions", "models", "
 
 # A context in which the actions of other contexts apply too.
 INHERITED: dict[Context, tuple[Context, ...]] = {
-    "empty": (),
     "sessions": ("list",),
     "models": ("list",),
     "thinking": ("list",),

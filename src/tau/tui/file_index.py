@@ -97,7 +97,7 @@ class FileIndex:
         return hits
 
     def _scattered(self, wanted: str) -> Iterator[str]:
-        pattern = subsequence_pattern(wanted)
+        pattern = subsequence_pattern(wanted.replace(" ", ""))
         count = 0
         for block in tuple(self._blocks):
             at = 0

@@ -31,9 +31,22 @@ class HistoryFile:
     def __init__(self, agent_dir: Path, project: str) -> None:
         self.path = agent_dir / FILE_NAME
         self._project = project
+        self._loaded: tuple[int, int, int] | None = None  # what the file was when it was read
+
+    def changed(self) -> bool:
+        """Whether the file has changed since `load`: another process has added prompts, or this one."""
+        return self._state() != self._loaded
+
+    def _state(self) -> tuple[int, int, int] | None:
+        try:
+            status = os.stat(self.path)
+        except OSError:
+            return None
+        return status.st_ino, status.st_size, status.st_mtime_ns
 
     def load(self) -> list[HistoryEntry]:
         """The newest prompts of the project, oldest first. Raises OSError if the file cannot be read."""
+        self._loaded = self._state()
         found: list[HistoryEntry] = []
         for line in reversed(self._lines()):
             entry = _parse(line, self._project)

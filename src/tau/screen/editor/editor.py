@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 from tau.screen.editor.buffer import Position
 from tau.screen.editor.document import Document
 from tau.screen.editor.layout import Layout
-from tau.screen.editor.markers import Image, Markers, clean, is_large
+from tau.screen.editor.markers import Image, Markers, clean, is_large, is_marker
 from tau.screen.editor.view import EditorView, Viewport
 from tau.screen.history import History, HistoryEntry
 
@@ -77,7 +77,7 @@ class Editor:
     # Input
 
     def insert(self, text: str) -> None:
-        """Insert typed text, or jump to it if a jump waits for its target."""
+        """Insert typed text, or jump to it if a jump waits for its target; an empty text cancels the jump."""
         text = clean(text)
         if self._jump:
             self._jump_to(text)
@@ -124,6 +124,22 @@ class Editor:
     def clear(self) -> None:
         """Can be undone."""
         self.set_text("")
+
+    def prepend(self, text: str) -> None:
+        """Insert a text before what stands there, on lines of its own: queued messages that were taken back."""
+        rest = self._document.buffer.text
+        self._jump = ""
+        self._document.set_text(f"{clean(text)}\n{rest}" if rest else clean(text))
+
+    def expand_marker(self) -> bool:
+        """Replace the paste marker at or before the cursor by its text; False if there is none."""
+        column = self.cursor.column
+        for start in (column, column - 1):
+            code = self._document.line[start : start + 1] if start >= 0 else ""
+            if is_marker(code) and not self._markers.images(code):
+                self._document.replace_around_cursor(column - start, self._markers.expand(code), start + 1 - column)
+                return True
+        return False
 
     def take(self) -> Submission:
         """Return the text for sending, clear the editor and add the text to the history."""

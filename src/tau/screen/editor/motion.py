@@ -77,8 +77,20 @@ def _known_edge(line: str, column: int) -> int:
 
 
 def _simple(character: str) -> bool:
-    """Between two of these characters there is always an edge."""
-    return character < "\x7f" or "\u3041" <= character <= "\u3096" or "\u4e00" <= character <= "\u9fff"
+    """Between two of these characters there is always an edge: no marks, no joiners, nothing that combines."""
+    if character < "\x7f":
+        return True
+    return any(first <= character <= last for first, last in _SIMPLE)
+
+
+_SIMPLE = (
+    ("\u00c0", "\u02ff"),  # Latin
+    ("\u0370", "\u0482"),  # Greek, Cyrillic
+    ("\u048a", "\u052f"),
+    ("\u3041", "\u3096"),  # Hiragana
+    ("\u4e00", "\u9fff"),  # Han
+    ("\uac00", "\ud7a3"),  # Hangul syllables
+)
 
 
 def word_left(line: str, column: int) -> int:

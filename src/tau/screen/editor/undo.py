@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from tau.screen.editor.buffer import Buffer, Edit, Position
 
 MAX_GROUPS = 1000
+MAX_CHARS = 32 * 1024 * 1024  # of the texts in all groups
 
 
 @dataclass
@@ -20,16 +21,19 @@ class UndoLog:
     def __init__(self) -> None:
         self._done: list[Group] = []
         self._undone: list[Group] = []
+        self._chars = 0
 
     def record(self, edit: Edit, before: Position, after: Position, *, join: bool) -> None:
         """Add an edit: to the newest group with `join`, else as a group of its own."""
         self._undone.clear()
         if not join or not self._done:
             self._done.append(Group(before, after))
-            del self._done[:-MAX_GROUPS]
         group = self._done[-1]
         group.edits.append(edit)
         group.after = after
+        self._chars += _size(edit)
+        while len(self._done) > MAX_GROUPS or (self._chars > MAX_CHARS and len(self._done) > 1):
+            self._chars -= sum(map(_size, self._done.pop(0).edits))
 
     def undo(self, buffer: Buffer) -> Position | None:
         """Revert the newest group; return where the cursor was, or None if there is nothing to undo."""
@@ -49,3 +53,7 @@ class UndoLog:
             buffer.apply(edit)
         self._done.append(group)
         return group.after
+
+
+def _size(edit: Edit) -> int:
+    return len(edit.removed) + len(edit.inserted)
