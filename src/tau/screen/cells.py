@@ -48,7 +48,7 @@ def wrap_line(line: Line, width: int, indent: str = "") -> list[Line]:
         return [line]
     width = max(1, width)
     line, text = _fitting(line, text, width)
-    if text_width(indent) >= width:
+    if width - text_width(indent) < 2:  # a wide character needs two cells
         indent = ""
     ranges = _ascii_ranges(text, width, len(indent)) if text.isascii() else _ranges(text, width, text_width(indent))
     first, *rest = [_part(line, start, end) for start, end in ranges]

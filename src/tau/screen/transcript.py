@@ -38,8 +38,6 @@ class Transcript:
     """`readable` rewrites errors of model servers for a person."""
 
     def __init__(self, *, hyperlinks: bool = False, readable: Callable[[str], str] = str) -> None:
-        self.expanded = False
-        self.hide_thinking = False
         self.changed = True
         self.look = Look(80, hyperlinks=hyperlinks)
         self._readable = readable
@@ -123,13 +121,40 @@ class Transcript:
             self.add_card(card)
         self.changed = True
 
+    @property
+    def started(self) -> bool:
+        """True if anything has been shown."""
+        return bool(self._sections or self._base)
+
     # What is shown
+
+    @property
+    def expanded(self) -> bool:
+        """Results of tools and summaries are shown whole (Ctrl+O)."""
+        return self.look.expanded
+
+    @expanded.setter
+    def expanded(self, expanded: bool) -> None:
+        self.set_look(expanded=expanded)
+
+    @property
+    def hide_thinking(self) -> bool:
+        """Thinking is one line (Ctrl+T)."""
+        return self.look.hide_thinking
+
+    @hide_thinking.setter
+    def hide_thinking(self, hide_thinking: bool) -> None:
+        self.set_look(hide_thinking=hide_thinking)
+
+    def set_look(self, **changes: Any) -> None:
+        """Change how everything on the screen is shown: a field of Look other than the width."""
+        self.look = self.look._replace(**changes)
+        self.changed = True
 
     def rows(self, first: int, width: int, now: float) -> tuple[int, list[Line]]:
         """The rows from `first` on, and the absolute number of the first of them."""
         self.changed = False
-        look = self.look._replace(width=width, expanded=self.expanded, hide_thinking=self.hide_thinking)
-        self.look = look
+        look = self.look = self.look._replace(width=width)
         laid_out = list(lay_out(self._sections, self._base, first, look, now))
         self._base = forget(laid_out, first, self._base)
         end = laid_out[-1].end if laid_out else self._base
