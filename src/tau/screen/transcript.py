@@ -31,15 +31,23 @@ from tau.screen.history_section import (
 from tau.screen.layout import MAX_WAITING, forget, hide, lay_out
 from tau.screen.lines import Line
 from tau.screen.look import Look
+from tau.screen.renderers import Renderers
 from tau.screen.sections import CardSection, Section, TextSection
 
 
 class Transcript:
-    """`readable` rewrites errors of model servers for a person."""
+    """`readable` rewrites errors of model servers for a person. `renderers` are the renderers of extensions."""
 
-    def __init__(self, *, hyperlinks: bool = False, readable: Callable[[str], str] = str) -> None:
+    def __init__(
+        self,
+        *,
+        hyperlinks: bool = False,
+        readable: Callable[[str], str] = str,
+        renderers: Renderers | None = None,
+    ) -> None:
         self.changed = True
         self.look = Look(80, hyperlinks=hyperlinks)
+        self.renderers = renderers or Renderers()
         self._readable = readable
         self._sections: list[Section] = []
         self._base = 0  # the absolute number of the first row of the first section
@@ -104,7 +112,7 @@ class Transcript:
 
     def add_entries(self, entries: Sequence[Any], limit: int = RESUME_LINES) -> None:
         """Show the last lines of a session: entries or messages of one branch, in order."""
-        self._add(HistorySection(entries, limit))
+        self._add(HistorySection(entries, self.renderers, limit))
         self.changed = True
 
     def start_bash(self, command: str, now: float, *, hidden: bool = False) -> BashCard:
@@ -117,7 +125,7 @@ class Transcript:
     def end_bash(self, result: m.BashExecution, now: float) -> None:
         if self._bash:
             self._bash.pop(0).end(result, now)
-        elif (card := card_of(result)) is not None:
+        elif (card := card_of(result, self.renderers)) is not None:
             self.add_card(card)
         self.changed = True
 
@@ -177,7 +185,7 @@ class Transcript:
     def _add_message(self, message: Any) -> None:
         if isinstance(message, m.BashExecution) and self._bash:
             return
-        if not isinstance(message, m.ToolResult) and (card := card_of(message)) is not None:
+        if not isinstance(message, m.ToolResult) and (card := card_of(message, self.renderers)) is not None:
             self.add_card(card)
 
     def _apply_delta(self, delta: d.AnyDelta) -> None:
@@ -209,7 +217,7 @@ class Transcript:
     def _tool(self, id: str, name: str) -> ToolCard:
         section = self._calls.get(id)
         if section is None:
-            section = CardSection(ToolCard(name))
+            section = CardSection(ToolCard(name, renderers=self.renderers))
             self._calls[id] = section
             self._add(section)
         assert isinstance(section.block.card, ToolCard)
@@ -227,7 +235,7 @@ class Transcript:
         streamed = self._answer
         streamed.finish()
         if not streamed.texts and not streamed.calls:
-            for section in assistant_sections(_without_calls(answer), {}):
+            for section in assistant_sections(_without_calls(answer), {}, self.renderers):
                 self._add(section)
         if answer.failed:
             self._abort_calls()
