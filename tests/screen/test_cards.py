@@ -18,6 +18,7 @@ from tau.screen.cards.tools import ToolCard
 from tau.screen.cells import line_width
 from tau.screen.lines import Line, Span, plain_text
 from tau.screen.look import Look
+from tau.screen.renderers import Renderers
 from tau.screen.sections import Block
 
 LOOK = Look(60)
@@ -232,7 +233,38 @@ def test_summaries_are_one_line_until_they_are_expanded() -> None:
 
 def test_custom_entries_show_their_kind_and_the_lines_of_their_renderer() -> None:
     assert texts(CustomCard("todo", "**one**")) == ["[todo]", "one"]
-    assert texts(CustomCard("todo", "one", ["a \x1b[31mb"])) == ["[todo]", "a b"]
+    renderers = Renderers(renders_message=lambda kind: kind == "todo")
+    card = CustomCard("todo", "one", renderers.message("todo"), {"x": 1})
+    state = card.state(0)
+    assert texts(card) == ["[todo]", "one"]
+    [request] = renderers.take_requests()
+    assert (request.name, request.data, request.width, request.options) == ("todo", {"x": 1}, 60, {"expanded": False})
+    request.answer([(Span("drawn", "accent"),)])
+    assert card.state(0) != state
+    assert texts(card) == ["drawn"]
+    assert renderers.take_requests() == []
+    assert renderers.message("other") is None
+
+
+def test_an_extension_draws_the_calls_and_results_of_its_tools() -> None:
+    renderers = Renderers(renders_tool=lambda name: name == "ask")
+    card = ToolCard("ask", renderers=renderers)
+    card.start({"q": "why"}, 0)
+    assert texts(card) == ["• ask q=why"]
+    [call] = renderers.take_requests()
+    assert (call.part, call.data, call.width) == ("call", {"q": "why"}, 58)
+    call.answer([(Span("ask: why?"),)])
+    assert texts(card) == ["• ask: why?"]
+    card.end(Outcome([Text("42")]), is_error=False)
+    assert texts(card) == ["✓ ask: why?", "  42"]
+    result, call = renderers.take_requests()
+    assert (result.part, result.options) == ("result", {"expanded": False, "isPartial": False, "isError": False})
+    assert result.data == {"content": [{"type": "text", "text": "42"}]}
+    result.answer([(Span("forty-two"),)])
+    call.answer(None)
+    assert texts(card) == ["✓ ask q=why", "  forty-two"]
+    assert texts(card, Look(60, expanded=True))[0] == "✓ ask q=why"
+    assert len(renderers.take_requests()) == 2
 
 
 def test_notices_say_their_kind_in_words() -> None:

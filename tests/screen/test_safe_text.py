@@ -75,7 +75,6 @@ def hostile_cards(bad: str, text: str) -> Iterable[tuple[str, Card]]:
     yield "prompt", UserCard([Text(f'<file name="{bad}">\nx\n</file>\n{text}'), Image("QUJD", bad)])
     yield "summary", SummaryCard(bad, text)
     yield "custom", CustomCard(bad, [Text(text), Image("", bad)])
-    yield "rendered", CustomCard(bad, "", [bad, text])
     yield "notice", NoticeCard(text, "error")
     yield "line", LineCard(bad, rule=True)
     bash = BashCard(bad)

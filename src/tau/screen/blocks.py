@@ -34,7 +34,7 @@ class Piece(NamedTuple):
     gap: bool = False
     number: int | None = None  # of the list item
     indent: int = 0  # columns: the piece continues an item of a list
-    language: str = ""
+    info: str = ""  # of code: what follows the fence, the language first
     head: str = ""  # of a table: its first two lines
     sample: str = ""  # of a table: the rows that the widths of its columns depend on, if they are not in `source`
     first: bool = True  # the first piece of its code or table; opens it
@@ -165,7 +165,7 @@ class BlockSplitter:
         if self._kind == "item":
             self._flush()
         if found := _FENCE.match(line):
-            self._begin("code", language=found[3].split(" ")[0], last=False)
+            self._begin("code", info=found[3].strip(), last=False)
             self._fence = _Fence(found[2], len(found[1]))
         elif self._kind == "table" and not _begins_block(line):
             self._append(line)
@@ -223,12 +223,12 @@ class BlockSplitter:
         self._begin("item", number=number)
         self._list = (kind, 0 if number is None else number + 1)
 
-    def _begin(self, kind: Kind, *, number: int | None = None, language: str = "", last: bool = True) -> None:
+    def _begin(self, kind: Kind, *, number: int | None = None, info: str = "", last: bool = True) -> None:
         self._flush()
         if kind != "item":
             self._list = ("", 0)
         self._kind = kind
-        self._open = Piece(kind, "", self._blank, number, language=language, last=last)
+        self._open = Piece(kind, "", self._blank, number, info=info, last=last)
         self._blank = False
         self._fence = _NO_FENCE
 

@@ -11,9 +11,9 @@ from tau.screen.look import Look, wrap
 CODE = "mdCodeBlock"
 
 
-def code_rows(text: str, language: str, look: Look, style: str = CODE) -> list[Line]:
+def code_rows(text: str, info: str, look: Look, style: str = CODE) -> list[Line]:
     """Code, wrapped at the width. Nothing is put before or after a line: it can be copied."""
-    highlighter = Highlighter(language)
+    highlighter = _highlighter(info)
     lines = [token_line(highlighter.line(line), style) for line in text.split("\n")]
     return [row for line in lines for row in wrap(line, look.width)]
 
@@ -28,13 +28,18 @@ class CodeStream:
     def __init__(self) -> None:
         self._highlighter = Highlighter("")
 
-    def lines(self, source: str, language: str, *, first: bool) -> tuple[Line, ...]:
+    def lines(self, source: str, info: str, *, first: bool) -> tuple[Line, ...]:
         """The complete lines of the next piece; each ends with a line feed."""
         if first:
-            self._highlighter = Highlighter(language)
+            self._highlighter = _highlighter(info)
         return tuple([token_line(self._highlighter.line(line)) for line in source.split("\n")[:-1]])
 
-    def preview(self, line: str, language: str, *, first: bool) -> Line:
+    def preview(self, line: str, info: str, *, first: bool) -> Line:
         """The beginning of the next line."""
-        highlighter = Highlighter(language) if first else self._highlighter
+        highlighter = _highlighter(info) if first else self._highlighter
         return token_line(highlighter.preview(line))
+
+
+def _highlighter(info: str) -> Highlighter:
+    """For the first line of a fence: the language is its first word."""
+    return Highlighter(info.split(" ")[0].strip("{.}"))

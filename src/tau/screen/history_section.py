@@ -7,7 +7,7 @@ from typing import Any
 
 from tau.records import entries as e
 from tau.records import messages as m
-from tau.records.base import UNSET
+from tau.records.base import UNSET, to_builtins
 from tau.records.events import Outcome
 from tau.screen.cards import Card
 from tau.screen.cards.bash import BashCard
@@ -15,6 +15,7 @@ from tau.screen.cards.messages import CustomCard, LineCard, NoticeCard, SummaryC
 from tau.screen.cards.tools import ToolCard
 from tau.screen.lines import Line
 from tau.screen.look import Look
+from tau.screen.renderers import Renderers
 from tau.screen.sections import Block, CardSection, Section, TextSection
 
 RESUME_LINES = 200
@@ -23,8 +24,9 @@ RESUME_LINES = 200
 class HistorySection:
     """Shows the last `limit` lines of entries or messages, and how many messages are before them."""
 
-    def __init__(self, entries: Sequence[Any], limit: int = RESUME_LINES) -> None:
+    def __init__(self, entries: Sequence[Any], renderers: Renderers, limit: int = RESUME_LINES) -> None:
         self._entries = entries
+        self._renderers = renderers
         self._limit = limit
         self._made: list[Block] | None = None
 
@@ -47,9 +49,8 @@ class HistorySection:
         lines, left = 0, len(self._entries)
         while left and lines < self._limit:
             left -= 1
-            made = [
-                block for section in sections_of(self._entries[left], results) for block in section.blocks(look, now)
-            ]
+            sections = sections_of(self._entries[left], results, self._renderers)
+            made = [block for section in sections for block in section.blocks(look, now)]
             for block in reversed(made):
                 if lines >= self._limit:
                     break
@@ -83,20 +84,20 @@ def _is_message(entry: Any) -> bool:
     return isinstance(entry, e.MessageEntry | e.CustomMessageEntry | m.Message)
 
 
-def sections_of(entry: Any, results: dict[str, m.ToolResult]) -> list[Section]:
+def sections_of(entry: Any, results: dict[str, m.ToolResult], renderers: Renderers) -> list[Section]:
     """The sections of an entry or a message. Results of tools are kept in `results` for their calls."""
     message = entry.message if isinstance(entry, e.MessageEntry) else entry
     match message:
         case m.Assistant():
-            return assistant_sections(message, results)
+            return assistant_sections(message, results, renderers)
         case m.ToolResult():
             results[message.tool_call_id] = message
             return []
-    card = card_of(message)
+    card = card_of(message, renderers)
     return [CardSection(card)] if card is not None else []
 
 
-def card_of(message: Any) -> Card | None:
+def card_of(message: Any, renderers: Renderers) -> Card | None:
     """The card of an entry or a message that is not of a model."""
     match message:
         case m.User():
@@ -106,7 +107,10 @@ def card_of(message: Any) -> Card | None:
             card.end(message)
             return card
         case m.Custom() | e.CustomMessageEntry():
-            return CustomCard(message.custom_type, message.content) if message.display else None
+            if not message.display:
+                return None
+            kind = message.custom_type
+            return CustomCard(kind, message.content, renderers.message(kind), to_builtins(message))
         case m.CompactionSummary() | e.CompactionEntry():
             return compaction_card(message.tokens_before, message.summary)
         case m.BranchSummary() | e.BranchSummaryEntry():
@@ -122,7 +126,7 @@ def compaction_card(tokens_before: int, summary: str) -> SummaryCard:
     return SummaryCard(f"Compacted: a summary replaces {tokens_before:,} tokens", summary)
 
 
-def assistant_sections(answer: m.Assistant, results: dict[str, m.ToolResult]) -> list[Section]:
+def assistant_sections(answer: m.Assistant, results: dict[str, m.ToolResult], renderers: Renderers) -> list[Section]:
     sections: list[Section] = []
     for block in answer.content:
         match block:
@@ -131,7 +135,7 @@ def assistant_sections(answer: m.Assistant, results: dict[str, m.ToolResult]) ->
             case m.Thinking(thinking=text) if text.strip():
                 sections.append(_whole(text, thinking=True))
             case m.ToolCall():
-                card = ToolCard(block.name, block.arguments)
+                card = ToolCard(block.name, block.arguments, renderers)
                 result = results.get(block.id)
                 if result is None:
                     card.abort()

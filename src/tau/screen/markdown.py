@@ -43,9 +43,9 @@ def _block(block: Block, look: Look, style: str) -> list[Line]:
             return text_rows(content, look, style)
         case Heading(level=level, content=content):
             return _heading(level, content, look)
-        case CodeBlock(language=language, text=text, fenced=fenced):
-            rows = code_rows(text, language, look)
-            return [_fence(language), *rows, _fence()] if fenced and not look.plain else rows
+        case CodeBlock(info=info, text=text, fenced=fenced):
+            rows = code_rows(text, info, look)
+            return [clip_line(_fence(info), look.width), *rows, _fence()] if fenced and not look.plain else rows
         case Quote(blocks=blocks):
             if not look.plain and look.width < MIN_TEXT_COLUMNS:
                 return block_lines(blocks, look, merge(style, "mdQuote italic"))
@@ -59,8 +59,8 @@ def _block(block: Block, look: Look, style: str) -> list[Line]:
             return [(Span("---" if look.plain else "─" * min(look.width, MAX_RULE_COLUMNS), "mdHr"),)]
 
 
-def _fence(language: str = "") -> Line:
-    return (Span(f"```{language}", "mdCodeBlockBorder"),)
+def _fence(info: str = "") -> Line:
+    return (Span(f"```{info}", "mdCodeBlockBorder"),)
 
 
 def _heading(level: int, content: Inlines, look: Look) -> list[Line]:

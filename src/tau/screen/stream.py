@@ -8,6 +8,7 @@ from functools import lru_cache
 from tau.core.text.markup import ListBlock, Table, parse_markdown
 from tau.core.text.terminal_text import Cleaner
 from tau.screen.blocks import BlockSplitter, Piece
+from tau.screen.cells import clip_line
 from tau.screen.code import CodeStream
 from tau.screen.lines import Line, Span
 from tau.screen.look import Look, wrap
@@ -49,7 +50,7 @@ class MarkdownStream:
         return [self._highlighted(piece) if piece.kind == "code" else piece for piece in pieces]
 
     def _highlighted(self, piece: Piece) -> Piece:
-        return piece._replace(lines=self._code.lines(piece.source, piece.language, first=piece.first))
+        return piece._replace(lines=self._code.lines(piece.source, piece.info, first=piece.first))
 
     def _read(self) -> None:
         if not self._waiting:
@@ -76,7 +77,7 @@ class MarkdownStream:
         if opened.kind != "code":
             opened = opened._replace(source=completed(opened.source))
         elif opened.source:  # complete lines of code are not in the tail
-            line = self._code.preview(opened.source[:-1], opened.language, first=opened.first)
+            line = self._code.preview(opened.source[:-1], opened.info, first=opened.first)
             opened = opened._replace(lines=(line,))
         return rows + piece_rows(opened, look, style)
 
@@ -123,7 +124,7 @@ def _code_rows(piece: Piece, look: Look) -> list[Line]:
     if look.plain:
         return rows
     if piece.first:
-        rows.insert(0, (Span(f"```{piece.language}", "mdCodeBlockBorder"),))
+        rows.insert(0, clip_line((Span(f"```{piece.info}", "mdCodeBlockBorder"),), look.width))
     if piece.last:
         rows.append((Span("```", "mdCodeBlockBorder"),))
     return rows
@@ -133,11 +134,9 @@ def _table_rows(piece: Piece, look: Look, style: str) -> list[Line]:
     blocks = parse_markdown(f"{piece.head}\n{piece.source}")
     if not blocks or not isinstance(blocks[0], Table):
         return block_lines(blocks, look, style)
-    table = blocks[0]
-    if piece.first:
-        return table_lines(table, look, lambda content: inline_lines(content, look, style))
-    widths = _fixed_widths(piece.head, piece.sample, look)
-    return table_lines(table, look, lambda content: inline_lines(content, look, style), widths)
+    widths = None if piece.first else _fixed_widths(piece.head, piece.sample, look)
+    rows = table_lines(blocks[0], look, lambda content: inline_lines(content, look, style), widths)
+    return rows + block_lines(blocks[1:], look, style)
 
 
 @lru_cache(8)

@@ -31,17 +31,23 @@ from tau.screen.history_section import (
 from tau.screen.layout import MAX_WAITING, forget, hide, lay_out
 from tau.screen.lines import Line
 from tau.screen.look import Look
+from tau.screen.renderers import Renderers
 from tau.screen.sections import CardSection, Section, TextSection
 
 
 class Transcript:
-    """`readable` rewrites errors of model servers for a person."""
+    """`readable` rewrites errors of model servers for a person. `renderers` are the renderers of extensions."""
 
-    def __init__(self, *, hyperlinks: bool = False, readable: Callable[[str], str] = str) -> None:
-        self.expanded = False
-        self.hide_thinking = False
+    def __init__(
+        self,
+        *,
+        hyperlinks: bool = False,
+        readable: Callable[[str], str] = str,
+        renderers: Renderers | None = None,
+    ) -> None:
         self.changed = True
         self.look = Look(80, hyperlinks=hyperlinks)
+        self.renderers = renderers or Renderers()
         self._readable = readable
         self._sections: list[Section] = []
         self._base = 0  # the absolute number of the first row of the first section
@@ -106,7 +112,7 @@ class Transcript:
 
     def add_entries(self, entries: Sequence[Any], limit: int = RESUME_LINES) -> None:
         """Show the last lines of a session: entries or messages of one branch, in order."""
-        self._add(HistorySection(entries, limit))
+        self._add(HistorySection(entries, self.renderers, limit))
         self.changed = True
 
     def start_bash(self, command: str, now: float, *, hidden: bool = False) -> BashCard:
@@ -119,7 +125,7 @@ class Transcript:
     def end_bash(self, result: m.BashExecution, now: float) -> None:
         if self._bash:
             self._bash.pop(0).end(result, now)
-        elif (card := card_of(result)) is not None:
+        elif (card := card_of(result, self.renderers)) is not None:
             self.add_card(card)
         self.changed = True
 
@@ -130,11 +136,33 @@ class Transcript:
 
     # What is shown
 
+    @property
+    def expanded(self) -> bool:
+        """Results of tools and summaries are shown whole (Ctrl+O)."""
+        return self.look.expanded
+
+    @expanded.setter
+    def expanded(self, expanded: bool) -> None:
+        self.set_look(expanded=expanded)
+
+    @property
+    def hide_thinking(self) -> bool:
+        """Thinking is one line (Ctrl+T)."""
+        return self.look.hide_thinking
+
+    @hide_thinking.setter
+    def hide_thinking(self, hide_thinking: bool) -> None:
+        self.set_look(hide_thinking=hide_thinking)
+
+    def set_look(self, **changes: Any) -> None:
+        """Change how everything on the screen is shown: a field of Look other than the width."""
+        self.look = self.look._replace(**changes)
+        self.changed = True
+
     def rows(self, first: int, width: int, now: float) -> tuple[int, list[Line]]:
         """The rows from `first` on, and the absolute number of the first of them."""
         self.changed = False
-        look = self.look._replace(width=width, expanded=self.expanded, hide_thinking=self.hide_thinking)
-        self.look = look
+        look = self.look = self.look._replace(width=width)
         laid_out = list(lay_out(self._sections, self._base, first, look, now))
         self._base = forget(laid_out, first, self._base)
         end = laid_out[-1].end if laid_out else self._base
@@ -157,7 +185,7 @@ class Transcript:
     def _add_message(self, message: Any) -> None:
         if isinstance(message, m.BashExecution) and self._bash:
             return
-        if not isinstance(message, m.ToolResult) and (card := card_of(message)) is not None:
+        if not isinstance(message, m.ToolResult) and (card := card_of(message, self.renderers)) is not None:
             self.add_card(card)
 
     def _apply_delta(self, delta: d.AnyDelta) -> None:
@@ -189,7 +217,7 @@ class Transcript:
     def _tool(self, id: str, name: str) -> ToolCard:
         section = self._calls.get(id)
         if section is None:
-            section = CardSection(ToolCard(name))
+            section = CardSection(ToolCard(name, renderers=self.renderers))
             self._calls[id] = section
             self._add(section)
         assert isinstance(section.block.card, ToolCard)
@@ -207,7 +235,7 @@ class Transcript:
         streamed = self._answer
         streamed.finish()
         if not streamed.texts and not streamed.calls:
-            for section in assistant_sections(_without_calls(answer), {}):
+            for section in assistant_sections(_without_calls(answer), {}, self.renderers):
                 self._add(section)
         if answer.failed:
             self._abort_calls()

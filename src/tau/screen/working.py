@@ -39,6 +39,10 @@ class Activity(NamedTuple):
     max_cost: float | None = None
     message: str = ""  # of an extension, in place of "Working"
 
+    @property
+    def compacting(self) -> bool:
+        return self.compacting_since is not None
+
 
 def working_line(
     state: Activity, now: float, width: int, *, changes_per_s: float = CHANGES_PER_S, frames: Sequence[str] = FRAMES
@@ -70,12 +74,11 @@ def _parts(state: Activity, now: float) -> tuple[str, list[tuple[str, str]]]:
             f"Try {state.retry.attempt} of {state.retry.attempts} in {seconds}s: {one_line(state.retry.reason, 200)}"
         )
         return first, [("Esc stops", "muted"), ("Enter tries now", "muted")]
-    compacting = state.compacting_since is not None
-    first = "Summarising…" if compacting else one_line(state.message, 200) or "Working"
-    if (since := state.compacting_since if compacting else state.since) is not None:
+    first = "Summarising…" if state.compacting else one_line(state.message, 200) or "Working"
+    if (since := state.compacting_since if state.compacting else state.since) is not None:
         first += f" {_seconds(now - since)}"
     others.append(("Esc stops", "muted"))
-    if state.silent_since is not None and now - state.silent_since >= SILENT_FROM_S and not compacting:
+    if state.silent_since is not None and now - state.silent_since >= SILENT_FROM_S and not state.compacting:
         others.append((f"no word for {_seconds(now - state.silent_since)}", "warning"))
     if state.max_cost is not None:
         others.append((f"${state.cost:.2f} of ${state.max_cost:.2f}", "muted"))
@@ -129,7 +132,7 @@ class Working:
     @property
     def active(self) -> bool:
         """True while the line is shown."""
-        return self.state.since is not None or self.state.compacting_since is not None or self.state.retry is not None
+        return self.state.since is not None or self.state.compacting or self.state.retry is not None
 
     def set_message(self, message: str) -> None:
         """What an extension says instead of "Working"; "" takes it back."""

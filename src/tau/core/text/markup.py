@@ -39,7 +39,7 @@ class Heading(NamedTuple):
 
 
 class CodeBlock(NamedTuple):
-    language: str
+    info: str  # what follows the fence: the language, perhaps more
     text: str  # without the last line feed
     fenced: bool = True
 
@@ -207,9 +207,9 @@ class _Reader:
             case "Heading":
                 self._add_block(Heading(int(opened.value["level"][1]), pieces))
             case "CodeBlock":
-                words = opened.value["Fenced"].split(maxsplit=1) if isinstance(opened.value, dict) else []
+                fenced = isinstance(opened.value, dict)
                 text = "".join(opened.items).removesuffix("\n")
-                self._add_block(CodeBlock(words[0] if words else "", text, isinstance(opened.value, dict)))
+                self._add_block(CodeBlock(opened.value["Fenced"] if fenced else "", text, fenced))
             case "HtmlBlock":
                 self._add_block(Paragraph(_plain("".join(opened.items).strip("\n"))))
             case "BlockQuote":

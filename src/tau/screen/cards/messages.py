@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable
-from typing import Literal
+from typing import Any, Literal
 
 from tau.records.messages import Image, Text
 from tau.screen.cards.text import clip, filled, head, indented, text_lines
@@ -12,6 +12,7 @@ from tau.screen.cells import line_width
 from tau.screen.lines import Line, Span
 from tau.screen.look import Look, wrap
 from tau.screen.markdown import prefixed
+from tau.screen.renderers import Drawing
 from tau.screen.safe_text import clean_text, one_line
 from tau.screen.stream import markdown_rows
 
@@ -66,16 +67,22 @@ class SummaryCard(StaticCard):
         return [title, *indented(markdown_rows(self._text, look.narrower(2), "customMessageText"), look)]
 
 
-class CustomCard(StaticCard):
-    """A message of an extension. `lines` are what its renderer returned, or None."""
+class CustomCard:
+    """A message of an extension. `data` is what its renderer gets."""
 
-    def __init__(self, kind: str, content: str | list[Text | Image], lines: list[str] | None = None) -> None:
-        self._kind, self._content, self._lines = kind, content, lines
+    def __init__(
+        self, kind: str, content: str | list[Text | Image], drawing: Drawing | None = None, data: Any = None
+    ) -> None:
+        self._kind, self._content = kind, content
+        self._drawing, self._data = drawing, data
+
+    def state(self, now: float) -> Hashable:
+        return self._drawing.version if self._drawing else 0
 
     def rows(self, look: Look, now: float) -> list[Line]:
+        if self._drawing and (drawn := self._drawing.lines(self._data, 0, look, {})) is not None:
+            return drawn
         title = clip((Span(f"[{one_line(self._kind)}]", "customMessageLabel bold"),), look)
-        if self._lines is not None:
-            return [title, *text_lines("\n".join(self._lines), look, "customMessageText")]
         rows = markdown_rows(text_of(self._content), look, "customMessageText")
         rows += [clip((Span(image_text(image), "dim"),), look) for image in images_of(self._content)]
         return [title, *rows]

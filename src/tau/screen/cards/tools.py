@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from tau.core.text.highlight import language_of_file
-from tau.records.base import encode
+from tau.records.base import encode, to_builtins
 from tau.records.events import Outcome
 from tau.screen.cards.diff import diff_rows
 from tau.screen.cards.messages import image_text, images_of, text_of
@@ -17,6 +17,7 @@ from tau.screen.code import code_rows
 from tau.screen.lines import Line, Span
 from tau.screen.look import Look, wrap
 from tau.screen.markdown import prefixed
+from tau.screen.renderers import Renderers
 from tau.screen.safe_text import clean_text, output_lines
 
 RING_LINES = 200  # of the output of a running call
@@ -58,8 +59,12 @@ _NOTE = re.compile(r"\n\n\[([^\n]*)\]\Z")
 class ToolCard:
     """A tool call. It is told what happens to the call, and shows it."""
 
-    def __init__(self, name: str, arguments: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, name: str, arguments: Mapping[str, Any] | None = None, renderers: Renderers | None = None
+    ) -> None:
         self.name = name
+        self._call_drawing = renderers.tool(name, "call") if renderers else None
+        self._result_drawing = renderers.tool(name, "result") if renderers else None
         self.status: Status = "arriving"
         self._arguments = arguments
         self._arriving = ""  # JSON text of the arguments so far
@@ -102,7 +107,8 @@ class ToolCard:
         return self.status in ("done", "failed", "aborted")
 
     def state(self, now: float) -> Hashable:
-        return self._version, self._elapsed(now)
+        drawings = (self._call_drawing, self._result_drawing)
+        return self._version, self._elapsed(now), *(drawing.version for drawing in drawings if drawing)
 
     def rows(self, look: Look, now: float) -> list[Line]:
         arguments = self._arguments if self._arguments is not None else arriving_arguments(self._arriving)
@@ -119,11 +125,13 @@ class ToolCard:
         return int(now - self._started)
 
     def _title(self, arguments: Mapping[str, Any], look: Look) -> list[Line]:
+        inside = look.narrower(2)
         lines = title_lines(self.name, arguments)
+        if self._call_drawing and self._arguments is not None:
+            lines = self._call_drawing.lines(self._arguments, 0, inside, self._options()) or lines
         if look.plain:
             return prefixed(lines, (Span(_WORDS.get(self.status, "")),), ())
         sign, style = _SIGNS[self.status]
-        inside = look.narrower(2)
         rows = [row for line in lines for row in wrap(line, inside.width)]
         return prefixed(head(rows, TITLE_ROWS, inside), (Span(f"{sign} ", style),), (Span("  "),))
 
@@ -131,6 +139,11 @@ class ToolCard:
         outcome = self._outcome
         if outcome is None:
             return self._content(arguments, look)
+        if self._result_drawing:
+            data = to_builtins(outcome)
+            drawn = self._result_drawing.lines(data, self._version, look, self._options())
+            if drawn is not None:
+                return drawn
         text, pictures = text_of(outcome.content), images_of(outcome.content)
         images: list[Line] = [clip((Span(image_text(image), "muted"),), look) for image in pictures]
         if self.status == "failed":
@@ -140,6 +153,9 @@ class ToolCard:
         if self.name == "write":
             return self._content(arguments, look)
         return [*self._output(text, arguments, look), *images]
+
+    def _options(self) -> dict[str, bool]:
+        return {"isPartial": not self.finished, "isError": self.status == "failed"}
 
     def _content(self, arguments: Mapping[str, Any], look: Look) -> list[Line]:
         """What `write` writes."""
