@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tau.records.dialogs import Select
 from tau.records.permissions import PermissionDetails
+from tau.screen.bindings import Bindings
 from tau.screen.input_events import Key
 from tau.screen.panels import Answer
 from tau.screen.panels.focus import GUARD_S, QUIET_S, QuestionFocus
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.unit
 
 OPTIONS = ["Allow once", "Allow for this session: bash with exactly this command", "Deny"]
 DETAILS = PermissionDetails("c1", "bash", {}, ("make",), (), "/home/me/src", None, "--permissions ask")
-ACTIONS = {"up": ["tui.select.up", "tui.editor.cursorUp"], "enter": ["tui.select.confirm", "tui.input.submit"]}
+BINDINGS = Bindings()
 
 
 def key(name: str) -> Key:
@@ -45,7 +46,8 @@ class Terminal:
 
     def press(self, press: Press) -> None:
         self.pass_time(press.at)
-        pressed, actions = key(press.name), ACTIONS.get(press.name, [])
+        pressed = key(press.name)
+        actions = BINDINGS.actions(pressed)
         focused_since = self.focused_since
         wanted = not self.answers and self.panel.wants(pressed, actions)
         to = self.focus.route(pressed, actions, press.at, editor_empty=not self.text, wanted=wanted)
