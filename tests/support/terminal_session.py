@@ -90,9 +90,9 @@ class TerminalSession:
     def press(self, *names: str) -> None:
         """Press keys, each after a pause that is long enough for a question to take the focus and to get keys."""
         for name in names:
-            self.now += QUIET_S
-            self.questions.view(80, 24)
-            self.now += GUARD_S
+            for pause in (QUIET_S, GUARD_S):
+                self.now += pause
+                self.questions.view(80, 24)
             text = name if len(name) == 1 else " " if name == "space" else ""
             key = Key(name, text)
             assert self.questions.key(key, BINDINGS.actions(key)), name
