@@ -11,7 +11,8 @@ from support.rpc_process import Json, calls, endless, of, said, texts
 from tau.errors import CommandError, ExtensionFailure
 from tau.extension_api.messages import ACTIONS as PROTOCOL
 from tau.runtime.extensions.lifecycle import register_providers
-from tau.runtime.session.extension_actions import ACTIONS, QUESTIONS, SHOWN, TERMINAL, session_facts
+from tau.runtime.session.extension_actions import ACTIONS, session_facts
+from tau.runtime.session.ui_requests import QUESTIONS, SHOWN, TERMINAL
 
 NOTE = {"customType": "note", "content": "by the way", "display": True, "details": {"a": 1}}
 HERE = {"exec", "emit"}  # carried out elsewhere: by the extension itself, and by the bus

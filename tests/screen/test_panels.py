@@ -4,6 +4,7 @@ import pytest
 
 from tau.records.dialogs import Confirm, Editor, Input, Select
 from tau.records.permissions import PermissionDetails
+from tau.screen.bindings import Bindings
 from tau.screen.cells import line_width
 from tau.screen.input_events import Key
 from tau.screen.lines import plain_text
@@ -13,6 +14,7 @@ from tau.screen.panels.dialogs import Dialog, panel_for
 
 pytestmark = pytest.mark.unit
 FOCUSED = Status()
+BINDINGS = Bindings()
 
 OPTIONS = ["Allow once", "Allow for this session: edit of /home/me/src/a.py", "Deny"]
 DETAILS = PermissionDetails(
@@ -46,7 +48,8 @@ def press(panel: Panel, *keys: str) -> Answer | None:
     for name in keys:
         assert answer is None
         shown = {"space": " "}.get(name, name if len(name) == 1 else "")
-        answer = panel.key(Key(name, shown), ())
+        key = Key(name, shown)
+        answer = panel.key(key, BINDINGS.actions(key))
     return answer
 
 
@@ -134,6 +137,23 @@ def test_a_long_diff_scrolls_inside_the_panel() -> None:
     assert text_of(panel, rows=14)[7] == "  +100 line"
     press(panel, *["pageUp"] * 50)
     assert text_of(panel, rows=14) == first
+
+
+def test_what_is_left_out_of_a_long_text_is_said() -> None:
+    diff = "\n".join(f"+{number:4} line" for number in range(1, 3001))
+    long = PermissionDetails("c1", "write", {}, ("x" * 5000,), (), "/home/me", None, "ask", diff)
+    panel = panel_for(Select("1", "Allow write?", OPTIONS), long)
+    shown = "\n".join(text_of(panel, width=5000, rows=5000))
+    assert "… 1000 more characters" in shown
+    assert "… 1000 more lines" in shown
+    assert "+2000 line" in shown
+
+
+def test_changed_words_of_an_edit_are_marked() -> None:
+    details = PermissionDetails("c1", "edit", {}, (), ("/a",), "/home/me", None, "ask", "-1 red fox\n+1 red dog")
+    view = panel_for(Select("1", "Allow edit?", OPTIONS), details).rows(60, 20, FOCUSED)
+    marked = [span.text for row in view.lines for span in row if "inverse" in span.style]
+    assert marked == ["fox", "dog"]
 
 
 def test_nothing_of_a_call_reaches_the_screen_as_a_control() -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tau.records.dialogs import Select
 from tau.records.permissions import PermissionDetails
+from tau.screen.bindings import Bindings
 from tau.screen.input_events import Key
 from tau.screen.panels import Answer
 from tau.screen.panels.focus import GUARD_S, QUIET_S, QuestionFocus
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.unit
 
 OPTIONS = ["Allow once", "Allow for this session: bash with exactly this command", "Deny"]
 DETAILS = PermissionDetails("c1", "bash", {}, ("make",), (), "/home/me/src", None, "--permissions ask")
-ACTIONS = {"up": ["tui.select.up", "tui.editor.cursorUp"], "enter": ["tui.select.confirm", "tui.input.submit"]}
+BINDINGS = Bindings()
 
 
 def key(name: str) -> Key:
@@ -45,10 +46,11 @@ class Terminal:
 
     def press(self, press: Press) -> None:
         self.pass_time(press.at)
-        pressed, actions = key(press.name), ACTIONS.get(press.name, [])
+        pressed = key(press.name)
+        actions = BINDINGS.actions(pressed)
         focused_since = self.focused_since
         wanted = not self.answers and self.panel.wants(pressed, actions)
-        to = self.focus.route(pressed, actions, press.at, editor_empty=not self.text, wanted=wanted)
+        to = self.focus.route(pressed, actions, press.at, wanted=wanted)
         if to == "panel" and not self.answers and (answer := self.panel.key(pressed, actions)) is not None:
             self.answers.append(answer)
             self.focus.hide()
@@ -65,8 +67,7 @@ class Terminal:
             self.focus.show(self._shown_at, editor_empty=not self.text)
             self._observe(self._shown_at)
             self._shown_at = None
-        due = self.focus.next_change(editor_empty=not self.text)
-        if due is not None and due <= now:
+        while (due := self.focus.next_change(editor_empty=not self.text)) is not None and due <= now:
             self.focus.update(due, editor_empty=not self.text)
             self._observe(due)
 
@@ -192,12 +193,15 @@ def test_tab_right_after_a_question_appeared_is_for_the_editor() -> None:
 def test_the_question_after_an_answered_one_keeps_the_focus_but_not_the_keys() -> None:
     focus = QuestionFocus()
     focus.show(0.0, editor_empty=True)
-    assert focus.route(key("1"), [], 1.0, editor_empty=True, wanted=True) == "panel"
+    focus.update(0.5, editor_empty=True)
+    assert focus.route(key("1"), [], 1.0, wanted=True) == "panel"
     focus.show(1.0, editor_empty=True, follows_answer=True)
     assert focus.focused
     for at in (1.1, 1.5, 1.9):  # held down
-        assert focus.route(key("1"), [], at, editor_empty=True, wanted=True) == "nothing"
-    assert focus.route(key("1"), [], 2.5, editor_empty=True, wanted=True) == "panel"
+        focus.update(at, editor_empty=True)
+        assert focus.route(key("1"), [], at, wanted=True) == "nothing"
+    focus.update(2.4, editor_empty=True)
+    assert focus.route(key("1"), [], 2.5, wanted=True) == "panel"
 
 
 def test_a_dialog_of_a_command_takes_the_focus_at_once_and_a_permission_question_does_not() -> None:
@@ -207,4 +211,17 @@ def test_a_dialog_of_a_command_takes_the_focus_at_once_and_a_permission_question
         focus.submitted()
         focus.show(1.1, editor_empty=True, needs_quiet=needs_quiet)
         assert focus.focused is not needs_quiet
-        assert focus.route(key("1"), [], 1.2, editor_empty=True, wanted=True) == "editor"
+        focus.update(1.9, editor_empty=True)  # less than a second after the last key
+        assert focus.route(key("1"), [], 1.95, wanted=True) == "editor"
+
+
+def test_keys_that_were_pressed_while_the_program_was_busy_do_not_answer() -> None:
+    focus = QuestionFocus()
+    focus.show(0.0, editor_empty=True)
+    assert focus.focused
+    # The program was busy for a second. Meanwhile a key was pressed, which is read after a frame was drawn.
+    focus.update(1.0, editor_empty=True, input_waits=True)
+    assert focus.route(key("1"), [], 1.0, wanted=True) == "editor"
+    focus.show(10.0, editor_empty=True)
+    # The same, and the key is read before the frame.
+    assert focus.route(key("1"), [], 11.0, wanted=True) == "editor"

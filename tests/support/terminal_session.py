@@ -19,6 +19,7 @@ from tau.records.dialogs import Confirm, Editor, Input, Select, UiRequest
 from tau.records.events import Event, ExtensionError, ToolEnd
 from tau.runtime.app.factory import load
 from tau.runtime.app.options import SessionOptions, SessionTarget
+from tau.screen.bindings import Bindings
 from tau.screen.input_events import Key
 from tau.screen.lines import plain_text
 from tau.screen.panels.focus import GUARD_S, QUIET_S
@@ -26,6 +27,7 @@ from tau.tui.extension_ui import ExtensionUi, NoticeKind
 from tau.tui.questions import Questions
 
 WITHIN_S = 20.0
+BINDINGS = Bindings()
 
 
 def call(tool: str, id: str = "c1", **arguments: Any) -> Json:
@@ -88,11 +90,12 @@ class TerminalSession:
     def press(self, *names: str) -> None:
         """Press keys, each after a pause that is long enough for a question to take the focus and to get keys."""
         for name in names:
-            self.now += QUIET_S
-            self.questions.view(80, 24)
-            self.now += GUARD_S
+            for pause in (QUIET_S, GUARD_S):
+                self.now += pause
+                self.questions.view(80, 24)
             text = name if len(name) == 1 else " " if name == "space" else ""
-            assert self.questions.key(Key(name, text)), name
+            key = Key(name, text)
+            assert self.questions.key(key, BINDINGS.actions(key)), name
 
     def screen(self, rows: int = 24) -> list[str]:
         view = self.questions.view(80, rows)

@@ -187,6 +187,42 @@ def test_an_extension_that_dies_or_hangs_while_it_renders_costs_its_own_lines_on
     play(story())
 
 
+SHOWS = """
+    import os
+
+    def setup(pi):
+        @pi.on("session_start")
+        def start(event, ctx):
+            ctx.ui.notify(event.reason)
+            if event.reason == "startup":
+                ctx.ui.set_status("s", "status")
+                ctx.ui.set_widget("w", ["widget"])
+                ctx.ui.set_title("title")
+                ctx.ui.set_working_message("Cooking")
+                ctx.ui.set_working_visible(False)
+                ctx.ui.set_footer(["foot"])
+
+        pi.register_command("die", lambda args, ctx: os._exit(1))
+"""
+
+
+def test_what_an_extension_shows_disappears_when_it_ends(tmp_path: Path) -> None:
+    async def story() -> None:
+        terminal = TerminalSession(tmp_path, extension=SHOWS)
+        state = terminal.ui.state
+        await terminal.handle.start()
+        await terminal.until(lambda: state.footer_lines(40))
+        assert (len(state.statuses), state.title, state.working.message) == (1, "title", "Cooking")
+        await terminal.handle.submit("/die", [], None)
+        await terminal.until(lambda: ("info", "reload") in terminal.front_end.notices)
+        assert (len(state.statuses), state.title, state.footer_lines(40)) == (0, None, None)
+        assert state.widget_lines("aboveEditor", 40) == []
+        assert (state.working.message, state.working.visible) == (None, True)
+        await terminal.handle.close()
+
+    play(story())
+
+
 FLOOD = """
     import asyncio
 

@@ -15,13 +15,13 @@ from tau.tools.paths import resolve, resolve_existing
 from tau.tools.read import existence_test
 
 MAX_PREVIEW_BYTES = 1024 * 1024
-NOTE = "! "  # begins a row that is not part of the diff
+NOTE = "! "  # begins a text that is returned instead of a diff
 
 
 def preview_change(tool: str, arguments: Mapping[str, Any], cwd: str, files: Files) -> str:
     """Return the diff, in the format of the edit tool; "" for other tools. Never raises, and blocks.
 
-    A call that would fail, or a file that is too large, is described in a row that begins with NOTE.
+    For a call that would fail, or a file that is too large, it is a text that begins with NOTE.
     """
     preview = _PREVIEWS.get(tool)
     if preview is None:

@@ -29,7 +29,8 @@ class Questions:
     """Connects the dialogs of a session with the keys of the terminal.
 
     `clock` is that of the event loop. `editor_empty` tells if the editor contains no text. `changed` is called when
-    the screen must be drawn again.
+    the screen must be drawn again. `input_waits` tells if the terminal has input that was not read yet: keys that
+    were pressed before the person could see the question.
     """
 
     def __init__(
@@ -38,12 +39,14 @@ class Questions:
         clock: Callable[[], float],
         editor_empty: Callable[[], bool],
         changed: Callable[[], None] = lambda: None,
+        input_waits: Callable[[], bool] = lambda: False,
     ) -> None:
         self.focus = QuestionFocus()
         self._dialogs = dialogs
         self._clock = clock
         self._editor_empty = editor_empty
         self._changed = changed
+        self._input_waits = input_waits
         self._open: list[OpenQuestion] = []
         self._escaped_at = float("-inf")
         dialogs.over = self._remove
@@ -78,7 +81,7 @@ class Questions:
             return False
         panel = self._open[0].panel
         wanted = panel.wants(key, actions)
-        to = self.focus.route(key, actions, now, editor_empty=self._editor_empty(), wanted=wanted)
+        to = self.focus.route(key, actions, now, wanted=wanted)
         if to == "panel":
             self._panel_key(self._open[0], key, actions)
         self._changed()
@@ -86,12 +89,10 @@ class Questions:
 
     def paste(self, text: str) -> bool:
         """Handle a paste. False: it is for the editor."""
-        now = self._clock()
-        self.focus.update(now, editor_empty=self._editor_empty())
-        if self._open and self.focus.settled(now) and self._open[0].panel.paste(text):
+        if self._open and self.focused and not self.focus.guarded and self._open[0].panel.paste(text):
             self._changed()
             return True
-        self.focus.typed(now)
+        self.focus.typed(self._clock())
         return False
 
     def submitted(self) -> None:
@@ -120,7 +121,7 @@ class Questions:
         if not self._open:
             return None
         now = self._clock()
-        self.focus.update(now, editor_empty=self._editor_empty())
+        self.focus.update(now, editor_empty=self._editor_empty(), input_waits=self._input_waits())
         question = self._open[0]
         deadline = self._dialogs.deadline(question.dialog.id)
         status = Status(

@@ -69,6 +69,7 @@ class Registrations:
     def clear(self) -> None:
         for target in list(self._registered):
             self.remove(target)
+        self._extensions.terminal.remove_shown(self._path)
 
     def handlers(self, hook: str) -> list[Handler]:
         return [handler for handler in self._extensions.handlers.get(hook, ()) if handler.path == self._path]

@@ -115,7 +115,7 @@ class TerminalFunction(Value):
 
 
 class TerminalFunctions:
-    """What extensions have registered for the terminal interface."""
+    """What extensions have registered for the terminal interface, and what they show there."""
 
     def __init__(self) -> None:
         self.shortcuts: dict[str, TerminalFunction] = {}  # by key
@@ -123,6 +123,13 @@ class TerminalFunctions:
         self.tool_renderers: dict[str, TerminalFunction] = {}  # by tool
         self.message_renderers: dict[str, TerminalFunction] = {}  # by custom type
         self.autocomplete: list[TerminalFunction] = []
+        self.shown: dict[str, dict[tuple[str, str], dict[str, Any]]] = {}  # by extension: what removes it again
+        self.restore: Callable[[str, dict[str, Any]], None] = lambda name, params: None
+
+    def remove_shown(self, path: str) -> None:
+        """Remove what an extension shows."""
+        for (name, _), params in self.shown.pop(path, {}).items():
+            self.restore(name, params)
 
 
 class HandlerError(ExtensionFailure):

@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
 from tau.errors import CommandError, ExtensionFailure
-from tau.records import dialogs, terminal_requests
 from tau.records.base import (
     MAX_RECEIVED_NESTING,
     UNSET,
@@ -27,12 +26,12 @@ from tau.records.entries import Label
 from tau.records.messages import Image, Text
 from tau.records.models import ThinkingLevel
 from tau.runtime.clock import now
-from tau.runtime.extensions.dialogs import dialog_id
 from tau.runtime.extensions.hook_answers import read_custom
 from tau.runtime.extensions.hooks import Destination
 from tau.runtime.extensions.registry import PausableTimeout, current_timeout
 from tau.runtime.session.operations import QUEUES, Operations
 from tau.runtime.session.session import Session
+from tau.runtime.session.ui_requests import QUESTIONS, SHOWN, TERMINAL, remember_shown, ui_request
 
 Deliver = Literal["steer", "followUp"]
 
@@ -295,33 +294,6 @@ ACTIONS: dict[str, Action] = {
     "get_label": (OfEntry, get_label),
     "get_header": (Nothing, get_header),
 }
-# Dialogs: QUESTIONS wait for the person at the client to answer, SHOWN are only displayed.
-QUESTIONS: dict[str, type[dialogs.Select | dialogs.Confirm | dialogs.Input | dialogs.Editor]] = {
-    "select": dialogs.Select,
-    "confirm": dialogs.Confirm,
-    "input": dialogs.Input,
-    "editor": dialogs.Editor,
-}
-SHOWN: dict[str, type[dialogs.UiRequest]] = {
-    "notify": dialogs.Notify,
-    "set_status": dialogs.SetStatus,
-    "set_widget": dialogs.SetWidget,
-    "set_title": dialogs.SetTitle,
-    "set_editor_text": dialogs.SetEditorText,
-}
-
-# Shown by the terminal interface only.
-TERMINAL: dict[str, type[terminal_requests.TerminalRequest]] = {
-    "paste_to_editor": terminal_requests.PasteToEditor,
-    "set_working_message": terminal_requests.SetWorkingMessage,
-    "set_working_visible": terminal_requests.SetWorkingVisible,
-    "set_working_indicator": terminal_requests.SetWorkingIndicator,
-    "set_hidden_thinking_label": terminal_requests.SetHiddenThinkingLabel,
-    "set_footer": terminal_requests.SetFooter,
-    "set_header": terminal_requests.SetHeader,
-    "set_tools_expanded": terminal_requests.SetToolsExpanded,
-    "set_theme": terminal_requests.SetTheme,
-}
 
 
 async def act(session: Session, name: str, params: dict[str, Any]) -> Any:
@@ -329,11 +301,11 @@ async def act(session: Session, name: str, params: dict[str, Any]) -> Any:
     said = {key: value for key, value in params.items() if value is not None}
     try:
         if name in QUESTIONS:
-            return await session.dialogs.ask(_request(QUESTIONS[name], said))
+            return await session.dialogs.ask(ui_request(QUESTIONS[name], said))
         if name in SHOWN:
-            return session.dialogs.show(_request(SHOWN[name], said))
+            return session.dialogs.show(ui_request(SHOWN[name], said))
         if name in TERMINAL:
-            request = _request(TERMINAL[name], said)
+            request = ui_request(TERMINAL[name], said)
             return session.dialogs.show(request) if session.services.mode == "tui" else None
         if name not in ACTIONS:
             raise ExtensionFailure(f'There is no action "{name}".')
@@ -344,22 +316,25 @@ async def act(session: Session, name: str, params: dict[str, Any]) -> Any:
     return await do(Operations(session), wanted)
 
 
-def _request(kind: type[Any], params: dict[str, Any]) -> Any:
-    tag = kind.__struct_config__.tag
-    return decode(kind, encode({**params, "method": tag, "id": dialog_id()}))
-
-
 def actions_for(session: Session) -> Callable[[str, str, dict[str, Any], PausableTimeout | None], Awaitable[Any]]:
     """Return `act` bound to a session, for all of its extensions."""
 
     async def do(path: str, name: str, params: dict[str, Any], patience: PausableTimeout | None) -> Any:
         token = current_timeout.set(patience)
         try:
-            return await act(session, name, params)
+            value = await act(session, name, params)
         finally:
             current_timeout.reset(token)
+        if session.services.mode == "tui":
+            remember_shown(session.extensions.terminal, path, name, params)
+        return value
 
+    session.extensions.terminal.restore = lambda name, params: _show(session, name, params)
     return do
+
+
+def _show(session: Session, name: str, params: dict[str, Any]) -> None:
+    session.dialogs.show(ui_request({**SHOWN, **TERMINAL}[name], params))
 
 
 def session_facts(session: Session) -> dict[str, Any]:

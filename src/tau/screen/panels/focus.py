@@ -4,6 +4,9 @@ A question can appear at any moment, also between two keys of a sentence. So a q
 editor is empty and no key was pressed for QUIET_S; until then it is shown above the editor, and Tab gives it the
 focus. For GUARD_S after it took the focus by itself, all keys but Escape go back to the editor, and the focus with
 them.
+
+A key is handled later than it was pressed, if the program was busy. So the guard is not lifted by the time alone, but
+by a frame that is drawn after it (`update`), when no input waits to be read.
 """
 
 from __future__ import annotations
@@ -33,15 +36,16 @@ class QuestionFocus:
         self._needs_quiet = True
         self._declined = False  # the person moved the focus back to the editor
         self._focus: Origin | None = None
-        self._guarded_until = NEVER
+        self._guarded_until: float | None = None
 
     @property
     def focused(self) -> bool:
         return self._focus is not None
 
-    def settled(self, now: float) -> bool:
-        """True if the question has had the focus long enough to get a paste."""
-        return self.focused and now >= self._guarded_until
+    @property
+    def guarded(self) -> bool:
+        """True if the question has not had the focus long enough to be answered."""
+        return self._guarded_until is not None
 
     def show(self, now: float, *, editor_empty: bool, needs_quiet: bool = True, follows_answer: bool = False) -> None:
         """A question is shown from now on.
@@ -64,15 +68,24 @@ class QuestionFocus:
         self._shown_at = None
         self._focus = None
 
-    def update(self, now: float, *, editor_empty: bool) -> None:
-        """Take the focus if the editor is empty and quiet. Call it before each frame, and when `next_change` is due."""
+    def update(self, now: float, *, editor_empty: bool, input_waits: bool = False) -> None:
+        """Take the focus if the editor is empty and quiet, and lift the guard when it is time.
+
+        Call it before each frame, and when `next_change` is due. `input_waits`: there is input that was not read yet.
+        """
         due = self.next_change(editor_empty=editor_empty)
-        if due is not None and now >= due:
+        if due is None or now < due:
+            return
+        if not self.focused:
             self._take(now, "automatic")
+        elif not input_waits:
+            self._guarded_until = None
 
     def next_change(self, *, editor_empty: bool) -> float | None:
-        """When the question takes the focus, if no key comes before; None if it will not."""
-        if self._shown_at is None or self.focused or self._declined or not editor_empty:
+        """When `update` changes something, if no key comes before; None if it does not."""
+        if self.focused:
+            return self._guarded_until
+        if self._shown_at is None or self._declined or not editor_empty:
             return None
         if self._after_submit and not self._needs_quiet:
             return self._shown_at
@@ -88,9 +101,8 @@ class QuestionFocus:
         """The key that the editor got last has submitted its text."""
         self._after_submit = True
 
-    def route(self, key: Key, actions: Sequence[str], now: float, *, editor_empty: bool, wanted: bool) -> Destination:
+    def route(self, key: Key, actions: Sequence[str], now: float, *, wanted: bool) -> Destination:
         """Decide who gets a key. `wanted`: the panel would use it."""
-        self.update(now, editor_empty=editor_empty)
         if self._focus is None:
             return self._route_to_editor(key, actions, now)
         if _switches_focus(key, actions):
@@ -99,7 +111,7 @@ class QuestionFocus:
             return "nothing"
         if key.id == "escape" or "tui.select.cancel" in actions:
             return self._to_panel(now)
-        if now < self._guarded_until:
+        if self.guarded:
             return self._route_guarded(key, actions, now)
         if wanted:
             return self._to_panel(now)
@@ -133,7 +145,8 @@ class QuestionFocus:
 
     def _take(self, now: float, origin: Origin) -> None:
         self._focus = origin
-        self._guarded_until = now + GUARD_S
+        quiet = self._last_key + QUIET_S if origin == "automatic" else NEVER
+        self._guarded_until = max(now + GUARD_S, quiet)
 
 
 def _switches_focus(key: Key, actions: Sequence[str]) -> bool:

@@ -12,16 +12,28 @@ from tau.screen.panels import Status
 
 INDENT = "  "
 MAX_TEXT_LINES = 2000  # lines of a question that can be scrolled to
+MAX_LINE_CHARACTERS = 4000
 TAB = "    "
 
 
 def wrapped(text: str, width: int, style: str = "") -> list[Line]:
     """Text of a question: hidden characters are escaped, long lines wrap."""
-    shown = escape_hidden(text, "\n\t").replace("\t", TAB)
-    lines = shown.split("\n")
-    more = len(lines) - MAX_TEXT_LINES
-    found = [row for one in lines[:MAX_TEXT_LINES] for row in indented(line(one, style), width)]
-    return [*found, line(f"{INDENT}… {more} more lines", "dim")] if more > 0 else found
+    lines, more = shortened_lines(text)
+    return [*(row for one in lines for row in indented(line(one, style), width)), *more]
+
+
+def shortened_lines(text: str) -> tuple[list[str], list[Line]]:
+    """The lines of a text, with hidden characters escaped, and a line that says how many are left out, if any."""
+    lines = text.split("\n")
+    left_out = len(lines) - MAX_TEXT_LINES
+    more = [line(f"{INDENT}… {left_out} more lines", "warning")] if left_out > 0 else []
+    return [_shortened(one) for one in lines[:MAX_TEXT_LINES]], more
+
+
+def _shortened(text: str) -> str:
+    more = len(text) - MAX_LINE_CHARACTERS
+    shown = escape_hidden(text[:MAX_LINE_CHARACTERS], "\t").replace("\t", TAB)
+    return f"{shown}… {more} more characters" if more > 0 else shown
 
 
 def indented(text: Line, width: int) -> list[Line]:

@@ -6,14 +6,16 @@ from collections.abc import Sequence
 
 from tau.records.dialogs import Select
 from tau.records.permissions import PermissionDetails
-from tau.screen.lines import Line
+from tau.screen.cards.diff import diff_rows
+from tau.screen.cells import text_width
+from tau.screen.lines import Line, Span
+from tau.screen.look import Look
 from tau.screen.panels import Answer
 from tau.screen.panels.choices import ChoicePanel, Question, Row
-from tau.screen.panels.layout import wrapped
+from tau.screen.panels.layout import INDENT, shortened_lines, wrapped
 
 DENY_AND_SAY_WHY = "Deny, and say why"
-NOTE = "!"  # begins a row of the diff that is not part of it (tools/preview.py)
-DIFF_STYLES = {"+": "toolDiffAdded", "-": "toolDiffRemoved", NOTE: "warning"}
+NOTE = "!"  # begins a text that is shown instead of a diff (tools/preview.py)
 
 
 def permission_panel(question: Select, details: PermissionDetails) -> ChoicePanel:
@@ -52,4 +54,8 @@ def diff_lines(diff: str, width: int) -> list[Line]:
     """The rows of a diff in the format of the edit tool."""
     if not diff:
         return []
-    return [row for one in diff.split("\n") for row in wrapped(one, width, DIFF_STYLES.get(one[:1], "toolDiffContext"))]
+    if diff.startswith(NOTE):
+        return wrapped(diff, width, "warning")
+    lines, more = shortened_lines(diff)
+    rows = diff_rows("\n".join(lines), Look(max(width - text_width(INDENT), 1), expanded=True))
+    return [*((Span(INDENT), *row) for row in rows), *more]
