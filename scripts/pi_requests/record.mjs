@@ -1,8 +1,9 @@
 // Record what a release of pi sends for each family of models, as facts: no prompt, no key, no message.
 //
-//     node record.mjs PI_AI_FOLDER > tests/golden/requests/pi-0.87.1.jsonl
+//     node record.mjs PI_AI_FOLDER
 //
-// PI_AI_FOLDER is node_modules/@earendil-works/pi-ai of an installed release. It takes some minutes.
+// PI_AI_FOLDER is node_modules/@earendil-works/pi-ai of an installed release; __main__.py installs it. It takes some
+// minutes.
 //
 // For every model of pi's catalogue and some thinking levels and cache settings, one request is built and stopped before
 // it leaves the process. Models of a provider whose requests differ only in their names are one family: one of them is
@@ -111,5 +112,4 @@ for (const model of MODELS) {
   if (!families.get(place).has(key)) families.get(place).set(key, { model: kept, requests });
 }
 const lines = [...families.values()].flatMap((found) => [...found.values()]).map((family) => JSON.stringify(family));
-process.stdout.write(`${lines.join("\n")}\n`);
-process.exit(0);
+process.stdout.write(`${lines.join("\n")}\n`, () => process.exit(0)); // a pipe may take it in several portions

@@ -231,7 +231,11 @@ def install(name: str, cache: Path) -> Path:
 
 
 def quietly(*command: str) -> None:
-    subprocess.run(command, check=True, capture_output=True, stdin=subprocess.DEVNULL, timeout=INSTALL_TIMEOUT_S)
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=INSTALL_TIMEOUT_S
+    )
+    if done.returncode:
+        sys.exit(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr[-2000:]}")
 
 
 def version(package: str, home: Path) -> str:

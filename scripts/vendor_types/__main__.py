@@ -1,11 +1,12 @@
 """Compare tau's requests and readers with the types of the vendors' own libraries.
 
-    python scripts/vendor_types                   installs anthropic, openai and google-genai into a cache folder
+    python scripts/vendor_types                   installs the libraries into a cache folder
     python scripts/vendor_types --cache FOLDER    into another one
 
 Requests of every family of models in tests/golden/requests, with a conversation that has all kinds of content, are
-validated against the parameter types. A sample of every type of stream event is read. Prints one line per API with the
-number of complaints, and the complaints; the exit code is 1 if there are any. Needs pip.
+validated against the parameter types of anthropic, openai (also for Azure), google-genai (also for Vertex) and
+mistralai, and for Bedrock against the service model in botocore. A sample of every type of stream event is read. Prints
+one line per API with the number of complaints, and the complaints; the exit code is 1 if there are any. Needs pip.
 """
 
 from __future__ import annotations
@@ -31,8 +32,19 @@ from tau.wire.unfinished import PartialJson
 HERE = Path(__file__).parent
 FAMILIES = HERE.parent.parent / "tests" / "golden" / "requests" / "pi-0.87.1.jsonl"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tau" / "vendor_types"
-PACKAGES = ("anthropic", "openai", "google-genai", "pydantic")
-APIS = ("anthropic-messages", "openai-completions", "openai-responses", "google-generative-ai")
+PACKAGES = ("anthropic", "openai", "google-genai", "mistralai", "botocore", "pydantic")
+APIS = (
+    *("anthropic-messages", "bedrock-anthropic-messages", "bedrock-converse-stream"),
+    *("openai-completions", "openai-responses", "azure-openai-responses", "mistral-conversations"),
+    *("google-generative-ai", "google-vertex"),
+)
+# Claude on Bedrock through the Messages API, which pi does not have: the families of the Converse API are used.
+CLAUDE_ON_BEDROCK = "bedrock-anthropic-messages"
+ENVIRONMENT = {
+    "AWS_REGION": "us-east-1",
+    "AZURE_OPENAI_BASE_URL": "https://lab.openai.azure.com",
+    "GOOGLE_CLOUD_API_KEY": "k",
+}
 INSTALL_TIMEOUT_S = 600.0
 SHOWN = 10
 # Fields of servers other than OpenAI, which its library does not know.
@@ -41,9 +53,6 @@ EXTENSIONS = {
         *("thinking", "enable_thinking", "chat_template_kwargs", "chat_template_args", "reasoning", "tool_stream"),
         *("provider", "providerOptions", "reasoning_content", "cache_control"),
     ),
-    "openai-responses": (),
-    "anthropic-messages": (),
-    "google-generative-ai": (),
 }
 
 
@@ -71,7 +80,7 @@ def main(argv: list[str]) -> int:
         samples = [sample for sample in found["samples"] if sample["api"] == api]
         complaints = [text for where, text in found["complaints"] if where == api]
         complaints += [text for sample in samples if (text := complaint(sample)) is not None]
-        print(f"{api:24} {len(mine):4} requests {len(samples):4} events {len(complaints):4} complaints")
+        print(f"{api:26} {len(mine):4} requests {len(samples):4} events {len(complaints):4} complaints")
         for text in complaints[:SHOWN]:
             print(f"  {text}")
         failed = failed or bool(complaints) or not mine or not samples
@@ -79,15 +88,21 @@ def main(argv: list[str]) -> int:
 
 
 def install(cache: Path) -> Path:
-    python = cache / "venv" / "bin" / "python"
-    if not python.exists():
-        quietly(sys.executable, "-m", "venv", str(cache / "venv"))
+    """The Python of an environment that has the libraries. One that is incomplete is made again."""
+    python, mark, wanted = cache / "venv" / "bin" / "python", cache / "installed", " ".join(PACKAGES)
+    if not mark.exists() or mark.read_text() != wanted:
+        quietly(sys.executable, "-m", "venv", "--clear", str(cache / "venv"))
         quietly(str(python), "-m", "pip", "--disable-pip-version-check", "--no-input", "install", *PACKAGES)
+        mark.write_text(wanted)
     return python
 
 
 def quietly(*command: str) -> None:
-    subprocess.run(command, check=True, capture_output=True, stdin=subprocess.DEVNULL, timeout=INSTALL_TIMEOUT_S)
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=INSTALL_TIMEOUT_S
+    )
+    if done.returncode:
+        sys.exit(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr[-2000:]}")
 
 
 def run(python: Path, given: str) -> str:
@@ -103,15 +118,31 @@ def sent_requests(api: str) -> Iterator[dict[str, Any]]:
     assert isinstance(loaded, HttpApi)
     for line in FAMILIES.read_text().splitlines():
         family = json.loads(line)
-        if family["model"]["api"] != api:
+        if not of_api(family["model"], api):
             continue
-        model = convert({**family["model"], "input": ["text", "image"]}, Model)
+        model = convert({**family["model"], "api": api, "input": ["text", "image"]}, Model)
         for recorded in family["requests"]:
             level, retention = recorded["level"], recorded["retention"]
-            options = CallOptions("key", level, session_id="s" * 36, environment={"PI_CACHE_RETENTION": retention})
+            environment = {**ENVIRONMENT, "PI_CACHE_RETENTION": retention}
+            options = CallOptions("key", level, session_id="s" * 36, environment=environment)
             body = to_builtins(loaded.request(model, ModelContext("Be nice.", said(model), [LS]), options).body)
             name = f"{model.provider}/{model.id} {level} {retention}"
-            yield {"api": api, "name": name, "body": without(EXTENSIONS[api], body)}
+            yield {"api": api, "name": name, "body": without(EXTENSIONS.get(api, ()), parameters(model, body))}
+
+
+def of_api(model: dict[str, Any], api: str) -> bool:
+    if api == CLAUDE_ON_BEDROCK:
+        return bool(model["api"] == "bedrock-converse-stream" and "claude" in model["id"])
+    return bool(model["api"] == api)
+
+
+def parameters(model: Model, body: dict[str, Any]) -> dict[str, Any]:
+    """The body with what is in the URL of a request but a parameter in the library."""
+    if model.api == CLAUDE_ON_BEDROCK:
+        version = body.pop("anthropic_version")
+        assert version == "bedrock-2023-05-31", version
+        return {"model": model.id, "stream": True, **body}
+    return {"modelId": model.id, **body} if model.api == "bedrock-converse-stream" else body
 
 
 def without(names: tuple[str, ...], value: Any) -> Any:
@@ -146,8 +177,8 @@ def misread(sample: dict[str, Any], start: list[Any]) -> str | None:
     assert isinstance(api, HttpApi)
     reader = api.reader(Draft(Model("m", "M", sample["api"], "lab", ""), 0, PartialJson))
     try:
-        for event in (*start, sample["data"]):
-            reader.read(event.get("type", "message"), json.dumps(event))
+        for kind, data in (*start, (sample["event"], sample["data"])):
+            reader.read(kind, json.dumps(data))
     except ModelError as error:
         if "malformed" in str(error) or "not JSON" in str(error) or "without a type" in str(error):
             return f"{sample['name']}: {error}"

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import sys
 import types as python_types
 import typing
 from collections.abc import Iterator, Mapping
+from importlib.metadata import version
+from itertools import chain
 from typing import Any, Literal, Union, get_args, get_origin
 
-import anthropic
-import openai
+import amazon
 from anthropic.types.beta import BetaRawMessageStreamEvent
 from anthropic.types.beta.message_create_params import MessageCreateParamsStreaming
-from google import genai
 from google.genai import types as google
+from mistralai.client.models import ChatCompletionStreamRequestTypedDict, CompletionChunk
 from openai.types.chat import ChatCompletionChunk
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 from openai.types.responses import ResponseStreamEvent
@@ -39,13 +41,26 @@ PARAMETERS: dict[str, Any] = {
     "openai-completions": CompletionCreateParamsStreaming,
     "openai-responses": ResponseCreateParamsStreaming,
     "google-generative-ai": GoogleRequest,
+    "google-vertex": GoogleRequest,
+    "azure-openai-responses": ResponseCreateParamsStreaming,
+    "mistral-conversations": ChatCompletionStreamRequestTypedDict,
+    "bedrock-anthropic-messages": MessageCreateParamsStreaming,
 }
 EVENTS: dict[str, Any] = {
     "anthropic-messages": BetaRawMessageStreamEvent,
     "openai-completions": ChatCompletionChunk,
     "openai-responses": ResponseStreamEvent,
     "google-generative-ai": google.GenerateContentResponse,
+    "google-vertex": google.GenerateContentResponse,
+    "azure-openai-responses": ResponseStreamEvent,
+    "mistral-conversations": CompletionChunk,
+    "bedrock-anthropic-messages": BetaRawMessageStreamEvent,
 }
+# APIs with one type of event, in which everything is optional.
+WHOLE_CHUNKS = ("openai-completions", "mistral-conversations", "google-generative-ai", "google-vertex")
+MAX_DEPTH = 6
+NEEDED = {"FunctionCall": ("name",)}  # optional in the types, but nothing can be done without it
+LIBRARIES = ("anthropic", "openai", "google-genai", "mistralai", "botocore")
 
 
 def started(kind: str, **block: Any) -> list[Any]:
@@ -56,20 +71,33 @@ def added(kind: str, **item: Any) -> list[Any]:
     return [{"type": "response.output_item.added", "output_index": 0, "item": {"type": kind, "id": "x", **item}}]
 
 
+BLOCKS = [[], started("text"), started("thinking"), started("tool_use", id="a", name="ls")]
+ITEMS = [[], added("message"), added("reasoning"), added("function_call", call_id="a", name="ls")]
 STARTS: dict[str, list[Any]] = {
-    "anthropic-messages": [[], started("text"), started("thinking"), started("tool_use", id="a", name="ls")],
-    "openai-completions": [[]],
-    "openai-responses": [[], added("message"), added("reasoning"), added("function_call", call_id="a", name="ls")],
-    "google-generative-ai": [[]],
+    "anthropic-messages": BLOCKS,
+    "bedrock-anthropic-messages": BLOCKS,
+    "openai-responses": ITEMS,
+    "azure-openai-responses": ITEMS,
 }
 
 
+class UnknownField(Exception):
+    """A field that the library does not know."""
+
+
 def consume(value: Any) -> None:
-    """Validate what pydantic validates only when it is read: the elements of iterables."""
-    if isinstance(value, Mapping):
+    """Validate what pydantic validates only when it is read: the elements of iterables.
+
+    A union of parameters may also have responses in it, which accept fields that they do not know.
+    """
+    if isinstance(value, BaseModel):
+        if value.model_extra:
+            raise UnknownField(f"{type(value).__name__}: {', '.join(value.model_extra)}")
+        consume(dict(value))
+    elif isinstance(value, Mapping):
         for inner in value.values():
             consume(inner)
-    elif not isinstance(value, (str, bytes, BaseModel)) and hasattr(value, "__iter__"):
+    elif not isinstance(value, (str, bytes)) and hasattr(value, "__iter__"):
         for inner in value:
             consume(inner)
 
@@ -78,8 +106,13 @@ def complaints(requests: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
     # In a list, since a TypedDict inherits this configuration only from what it is in.
     adapters = {api: TypeAdapter(list[kind], config=STRICT) for api, kind in PARAMETERS.items()}
     for request in requests:
+        if request["api"] == amazon.API:
+            yield from ((amazon.API, f"{request['name']}: {text}") for text in amazon.complaints(request["body"]))
+            continue
         try:
             consume(adapters[request["api"]].validate_python([request["body"]]))
+        except UnknownField as error:
+            yield request["api"], f"{request['name']}: unknown field: {error}"
         except ValidationError as error:
             # Of the alternatives of a union, the one that was followed furthest is meant.
             deepest = max(error.errors(), key=lambda each: len(each["loc"]))
@@ -103,7 +136,7 @@ def sample(kind: Any, *, full: bool, depth: int = 0) -> Any:
         return {}
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         return fields(kind, full=full, depth=depth)
-    if isinstance(kind, type) and hasattr(kind, "__members__"):
+    if isinstance(kind, type) and getattr(kind, "__members__", None):
         return next(iter(kind.__members__.values())).value
     return {str: "x", int: 0, float: 0.0, bool: True, bytes: "eA=="}.get(kind)
 
@@ -111,6 +144,9 @@ def sample(kind: Any, *, full: bool, depth: int = 0) -> Any:
 def fields(kind: type[BaseModel], *, full: bool, depth: int) -> dict[str, Any]:
     made: dict[str, Any] = {}
     for name, field in kind.model_fields.items():
+        if name in NEEDED.get(kind.__name__, ()):
+            made[field.alias or name] = sample(field.annotation, full=True, depth=depth + 1)
+            continue
         if (full and depth < 5) or field.is_required() or get_origin(field.annotation) is Literal:
             made[field.alias or name] = sample(field.annotation, full=full, depth=depth + 1)
     return made
@@ -136,17 +172,56 @@ def variants(event: type[BaseModel], *, full: bool) -> Iterator[tuple[str, dict[
                 yield f"{event.__name__}.{option.__name__}", {**made, name: content}
 
 
+def single_fields(kind: type[BaseModel], depth: int = 0) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Values of a type that have, besides what must be there, one field each, and again one field in that."""
+    least = fields(kind, full=False, depth=depth)
+    for name, field in kind.model_fields.items():
+        for path, value in alternatives(field.annotation, depth + 1):
+            if value is None and name in NEEDED.get(kind.__name__, ()):
+                continue
+            yield f"{name}{path}", {**least, field.alias or name: value}
+
+
+def alternatives(kind: Any, depth: int) -> Iterator[tuple[str, Any]]:
+    origin = get_origin(kind)
+    if origin is typing.Annotated:
+        yield from alternatives(get_args(kind)[0], depth)
+    elif origin in (Union, python_types.UnionType):
+        for option in get_args(kind):
+            yield from alternatives(option, depth)
+    elif origin is list:
+        yield from ((path, [value]) for path, value in alternatives(get_args(kind)[0], depth))
+    elif isinstance(kind, type) and issubclass(kind, BaseModel):
+        if depth < MAX_DEPTH:
+            yield from ((f".{path}", value) for path, value in single_fields(kind, depth))
+    else:
+        yield "", sample(kind, full=True)
+
+
 def samples() -> Iterator[dict[str, Any]]:
     for api, kind in EVENTS.items():
         for event in members(kind):
             for full in (True, False):
-                for name, data in variants(event, full=full):
-                    yield {"api": api, "name": name, "data": data, "starts": STARTS[api]}
+                made = variants(event, full=full)
+                for name, data in chain(made, single_fields(event)) if full and api in WHOLE_CHUNKS else made:
+                    starts = [[packed(api, one) for one in start] for start in STARTS.get(api, [[]])]
+                    kind, content = packed(api, data)
+                    yield {"api": api, "name": name, "event": kind, "data": content, "starts": starts}
+
+
+def packed(api: str, data: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The kind and data of an event as it is sent; Bedrock puts those of Anthropic into frames of its own."""
+    if api == "bedrock-anthropic-messages":
+        return "chunk", {"bytes": base64.b64encode(json.dumps(data).encode()).decode()}
+    return data.get("type", "message"), data
 
 
 def main() -> None:
-    versions = {"anthropic": anthropic.__version__, "openai": openai.__version__, "google-genai": genai.__version__}
-    found = {"complaints": list(complaints(json.load(sys.stdin))), "samples": list(samples()), "versions": versions}
+    found = {
+        "complaints": list(complaints(json.load(sys.stdin))),
+        "samples": [*samples(), *amazon.samples()],
+        "versions": {name: version(name) for name in LIBRARIES},
+    }
     json.dump(found, sys.stdout)
 
 
