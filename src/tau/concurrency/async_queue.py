@@ -10,6 +10,8 @@ import asyncio
 from collections import deque
 from typing import Generic, TypeVar
 
+from tau.concurrency.turns import TurnEvent
+
 T = TypeVar("T")
 
 
@@ -21,7 +23,7 @@ class AsyncQueue(Generic[T]):
         self.closed = False
         self.error: BaseException | None = None  # of the producer, for the reader to raise after the last item
         self._limit = limit
-        self._news = asyncio.Event()
+        self._news = TurnEvent()
         self._room = asyncio.Event()
         self._room.set()
 
@@ -34,6 +36,11 @@ class AsyncQueue(Generic[T]):
     def full(self) -> bool:
         """True if the limit is reached and the queue is open."""
         return self._limit is not None and not self.closed and len(self.items) >= self._limit
+
+    @property
+    def has_room(self) -> bool:
+        """True if `room` would not wait."""
+        return self._room.is_set()
 
     def put(self, *items: T) -> None:
         """Add items, without regard to the limit. A closed queue drops them."""

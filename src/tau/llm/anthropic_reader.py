@@ -112,6 +112,15 @@ class Reader:
         return [opened, self._draft.add(place, text)] if text else [opened]
 
     def _block_delta(self, event: dict[str, Any]) -> Sequence[ModelResult]:
+        """Read a delta of a block. Nearly every event is a delta of an open block of text: those are read first."""
+        delta, index = event.get("delta"), event.get("index")
+        if type(delta) is dict and type(index) is int and delta.get("type") == "text_delta":
+            text, place = delta.get("text"), self._place.get(index)
+            if isinstance(text, str) and place is not None and self._kind[index] == "text":
+                return (self._draft.add(place, text),)
+        return self._any_block_delta(event)
+
+    def _any_block_delta(self, event: dict[str, Any]) -> Sequence[ModelResult]:
         delta = require_object(event.get("delta"), "delta")
         kind = delta.get("type") or next((kind for kind, (name, _) in DELTA_FIELDS.items() if name in delta), None)
         if not isinstance(kind, str) or kind not in DELTA_FIELDS:

@@ -153,8 +153,7 @@ class Http:
         if chunk := response.take():
             return chunk
         try:
-            async with asyncio.timeout(seconds):
-                return await response.read()
+            return await response.read(seconds)
         except TimeoutError:
             raise _timeout_error(seconds) from None
         except OSError as error:

@@ -15,8 +15,11 @@ from typing import Any
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
+from tau.concurrency.turns import TurnFuture, run_turn
+
 MAX_HEAD_BYTES = 64 * 1024  # headers; also anything else between two chunks of the body
 MAX_INTERIM_RESPONSES = 20
+READ_BYTES = 64 * 1024  # size of the buffer for one read
 WRITE_BYTES = 128 * 1024  # size of one write
 HANDSHAKE_TIMEOUT_S = 20.0  # for TLS through a proxy
 MAX_BUFFERED_BYTES = 256 * 1024  # unread bytes before reading pauses (backpressure)
@@ -30,14 +33,21 @@ class NoResponse(BrokenResponse):
     """The connection was closed before any byte of a response arrived."""
 
 
-class HttpConnection(asyncio.Protocol):
-    """One connection, for one exchange at a time."""
+class HttpConnection(asyncio.BufferedProtocol):
+    """One connection, for one exchange at a time.
+
+    Data that arrives is handled in a turn: the task that waits for it decodes it before the loop continues. The buffer
+    is reused, because allocating one for every read takes longer than reading a piece of an answer.
+    """
 
     def __init__(self, open_ones: set[HttpConnection]) -> None:
         self._open = open_ones  # set of the open connections of the pool
         self._loop = asyncio.get_running_loop()
         self._transport: Any = None
-        self._waiting: asyncio.Future[None] | None = None
+        self._buffer = memoryview(bytearray(READ_BYTES))
+        self._waiting: TurnFuture | None = None
+        self._deadline: float | None = None  # of the wait in progress
+        self._timer: asyncio.TimerHandle | None = None  # runs at the deadline of this wait, or of an earlier one
         self._exchange: HttpExchange | None = None  # the current exchange
         self.on_idle: Callable[[HttpConnection], None] | None = None
         self.writable = True
@@ -57,6 +67,7 @@ class HttpConnection(asyncio.Protocol):
         if self._exchange is not exchange:
             return  # already ended
         self._exchange = None
+        self._stop_timer()
         if lasting and not self.closed and self.on_idle is not None:
             self.on_idle(self)
         else:
@@ -79,13 +90,36 @@ class HttpConnection(asyncio.Protocol):
         if not self.closed:
             self._transport.resume_reading()
 
-    async def wait(self) -> None:
-        """Wait for the next event on the connection."""
-        self._waiting = self._loop.create_future()
-        try:
-            await self._waiting
-        finally:
-            self._waiting = None
+    def wait(self, deadline: float | None = None) -> TurnFuture:
+        """Wait for the next event on the connection. Raises TimeoutError at the deadline, a time of the event loop."""
+        self._waiting = waiting = TurnFuture(loop=self._loop)
+        self._deadline = deadline
+        if deadline is not None and (self._timer is None or self._timer.when() > deadline):
+            self._start_timer(deadline)
+        return waiting
+
+    def deadline_after(self, seconds: float | None) -> float | None:
+        return None if seconds is None else self._loop.time() + seconds
+
+    def _start_timer(self, when: float) -> None:
+        """Start the timer. It is not restarted for every wait: one that runs too early starts itself again."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_at(when, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        if self._deadline is None or self._waiting is None or self._waiting.done():
+            return
+        if self._loop.time() < self._deadline:
+            self._start_timer(self._deadline)
+        else:
+            self._waiting.fail(TimeoutError())
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     async def start_tls(self, context: ssl.SSLContext, host: str) -> HttpConnection:
         """Start TLS over this connection, which may be a TLS connection itself.
@@ -93,6 +127,7 @@ class HttpConnection(asyncio.Protocol):
         asyncio before 3.11.8 and 3.12.2 breaks while it reports a handshake that failed inside another TLS connection:
         it raises a TypeError or AttributeError instead of the reason, or never wakes its caller. Hence the deadline.
         """
+        await asyncio.sleep(0)  # leave the turn: the transport is still calling this protocol, which is replaced here
         if self._transport.is_closing():
             raise BrokenResponse(f"the proxy closed the connection before the TLS handshake with {host}")
         inner = HttpConnection(self._open)
@@ -116,8 +151,8 @@ class HttpConnection(asyncio.Protocol):
         return inner
 
     def _wake(self) -> None:
-        if self._waiting is not None and not self._waiting.done():
-            self._waiting.set_result(None)
+        if self._waiting is not None:
+            self._waiting.finish()
 
     # Callbacks of asyncio.
 
@@ -125,12 +160,15 @@ class HttpConnection(asyncio.Protocol):
         self._transport = transport
         self._open.add(self)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
         if self._exchange is None:
             self.drop()  # unsolicited data
             return
-        self._exchange.feed(data)
-        self._wake()
+        self._exchange.feed(bytes(self._buffer[:nbytes]))
+        run_turn(self._loop, self._wake)
 
     def eof_received(self) -> None:
         if self._exchange is not None:
@@ -141,6 +179,7 @@ class HttpConnection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self.closed = True
         self._open.discard(self)
+        self._stop_timer()
         if self._exchange is not None:
             self._exchange.on_connection_lost()
         self._wake()
@@ -195,14 +234,17 @@ class HttpExchange:
                 raise self._failed
             await self._line.wait()
 
-    async def read(self) -> bytes:
-        """Wait for body data and return it; empty at the end."""
+    async def read(self, seconds: float | None = None) -> bytes:
+        """Wait for body data and return it; empty at the end. Raises TimeoutError if it does not come in time."""
+        deadline: float | None = None
         while not self._chunks:
             if self._failed is not None:
                 raise self._failed
             if self.complete:
                 return b""
-            await self._line.wait()
+            if deadline is None:
+                deadline = self._line.deadline_after(seconds)
+            await self._line.wait(deadline)
         return self.take()
 
     def take(self) -> bytes:

@@ -80,13 +80,12 @@ class Server:
         return await startup.run(handle.start())
 
     def _handle_now(self, dispatcher: Dispatcher, lines: Sequence[InputLine]) -> int:
-        """Handle lines in the callback that received them and write the responses. Returns how many were handled.
+        """Handle lines in the callback that received them. Returns how many were handled.
 
         The others wait for `_handle_lines`: after a command that has started a task, which must begin before the next
         line is handled; after many lines; and while the client does not read its responses.
         """
-        outbox = self._outbox
-        held, count = outbox.hold(), 0
+        outbox, count = self._outbox, 0
         for line in lines if len(lines) <= LINES_PER_YIELD else lines[:LINES_PER_YIELD]:
             if self._is_command_starting or not outbox.has_room:
                 break
@@ -94,8 +93,6 @@ class Server:
             if dispatcher.handle(line):
                 self._is_command_starting = True
                 asyncio.get_running_loop().call_soon(self._command_started)
-        if held:
-            outbox.flush()
         return count
 
     def _command_started(self) -> None:

@@ -4,7 +4,8 @@ Records wait in the backlog until the transport takes them. When the backlog is 
 producers wait too.
 
     IDLE       nothing is being written
-    SCHEDULED  the event loop will start the writer: in its next iteration, or later to coalesce large snapshots
+    SCHEDULED  the writer will be started: in this turn or the next iteration of the loop, or later to coalesce large
+               snapshots
     WRITING    the writer takes batches until there are none
     CLOSED     the client or this side has closed the connection: output is discarded
 """
@@ -16,6 +17,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator
 from enum import Enum, auto
 
+from tau.concurrency.turns import call_in_turn
 from tau.core.agent.draft import Update
 from tau.records.dialogs import UiRequest, ui_json
 from tau.records.events import Event, ToolUpdate
@@ -91,20 +93,6 @@ class Outbox:
             self._backlog.add_large(pieces, size)
         self._flush_soon()
 
-    def hold(self) -> bool:
-        """Delay output that is queued from now on until `flush`, which writes it in this iteration of the loop.
-
-        Returns False if output is being written or scheduled already; then `flush` must not be called.
-        """
-        if self._state is not IDLE:
-            return False
-        self._state = SCHEDULED
-        return True
-
-    def flush(self) -> None:
-        """Write what was queued since `hold`."""
-        self._flush()
-
     @property
     def has_room(self) -> bool:
         """False while producers have to wait."""
@@ -141,13 +129,13 @@ class Outbox:
             await self._written.wait()
 
     def _flush_soon(self) -> None:
-        """Schedule one write per iteration of the loop, however many records it adds.
+        """Schedule one write at the end of the turn, or one per iteration of the loop, however many records it adds.
 
         A writer that is active needs no call: it takes batches until it finds the backlog empty under the lock.
         """
         if self._state is IDLE:
             self._state = SCHEDULED
-            self._loop.call_soon(self._flush)
+            call_in_turn(self._loop, self._flush)
 
     def _flush(self) -> None:
         with self._lock:

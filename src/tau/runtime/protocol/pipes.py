@@ -17,7 +17,9 @@ import select
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
+from tau.concurrency.turns import run_turn
 from tau.runtime.protocol.line_queue import LineQueue
 from tau.runtime.protocol.requests import InputLine
 from tau.runtime.protocol.transport import BatchSource, LineHandler
@@ -89,7 +91,7 @@ class PipeReader:
         except OSError:
             data = b""
         self._read_bytes = SMALL_READ_BYTES if len(data) < SMALL_READ_BYTES else LARGE_READ_BYTES
-        self._queue.feed(data)
+        run_turn(self._loop, partial(self._queue.feed, data))  # with the responses to commands that need no task
         if self._queue.ended or self._queue.full:
             self._loop.remove_reader(self._descriptor)
 

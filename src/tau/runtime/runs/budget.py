@@ -67,6 +67,11 @@ class BudgetTracker:
     def count_turn(self) -> None:
         self.spent = Spent(self.spent.turns + 1, self.spent.tokens, self.spent.cost, self.spent.cost_unknown)
 
+    @property
+    def limits_tokens(self) -> bool:
+        """True if `check_streamed` must be called."""
+        return self._limits.max_tokens is not None
+
     def check_streamed(self, draft: Draft, characters: int) -> None:
         """Check the limits after a delta of an answer, and abort the run if one is exceeded."""
         if exceeded := exceeded_while_streaming(self._limits, self.spent, draft.usage, characters):

@@ -293,7 +293,10 @@ class Driver:
         try:
             async for facts in self._ports.model.stream_answer(messages, draft):
                 last = facts[-1] if facts else last
-                await self._inbox.put_with_backpressure(facts)
+                if self._inbox.has_room:
+                    self._inbox.put(*facts)
+                else:
+                    await self._inbox.put_with_backpressure(facts)
         except asyncio.CancelledError:
             if self._signal.aborted:
                 last = draft.fail("aborted", self._signal.reason or ABORTED_ANSWER)

@@ -138,7 +138,7 @@ class ModelClient:
                     counted = True
                     self._models.accepted(model)
                 yield facts
-                if not counted:
+                if not counted and budget.limits_tokens:
                     characters += sum(fact.weight for fact in facts if isinstance(fact, Update))
                     budget.check_streamed(draft, characters)
         except ModelError as error:

@@ -194,9 +194,10 @@ class Session:
         """Publish an event: every event passes through here, first into the log, then to the client."""
         if isinstance(event, MessageEnd):
             self.log.append_message(event.message)
-        if isinstance(event, AgentSettled) and self.settings.compat.keep_bash_after == "run":
-            self.user_bash.flush()
-        if isinstance(event, MessageEnd | AgentSettled):
+            self.schedule_sync()
+        elif isinstance(event, AgentSettled):
+            if self.settings.compat.keep_bash_after == "run":
+                self.user_bash.flush()
             self.schedule_sync()
         return self._notify(event)
 

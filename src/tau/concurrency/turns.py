@@ -1,0 +1,133 @@
+"""Turns: a chain of callbacks and tasks that runs within one iteration of the event loop.
+
+A piece of an answer passes several tasks: one reads it, one decides about it, and a callback writes it. asyncio resumes
+each of them in the next iteration, with a system call between them. In a turn, the next one runs as soon as the
+previous one waits:
+
+    run_turn       starts a turn in a callback of the loop, such as `data_received`
+    call_in_turn   schedules a callback in the turn, or with `call_soon` if there is none
+    TurnFuture     resumes the task that awaits it in the turn
+    TurnEvent      the same for an event
+
+A turn ends after MAX_CALLS calls, so that it cannot starve the loop; `call_soon` takes the rest. What runs in a turn must
+be fit to run in a callback: the code that schedules a callback goes on before it is called.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextvars import Context
+from functools import partial
+from typing import Any
+
+MAX_CALLS = 64
+
+
+class _Turn(threading.local):
+    """The turn of the event loop of this thread."""
+
+    calls: deque[Callable[[], object]] | None = None
+
+
+_turn = _Turn()
+
+
+def run_turn(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> None:
+    """Call `callback` and then whatever is scheduled in this turn. Must not be called by a task."""
+    if _turn.calls is not None:
+        callback()
+        return
+    calls = _turn.calls = deque()
+    try:
+        callback()
+        for _ in range(MAX_CALLS):
+            if not calls:
+                break
+            _call(loop, calls.popleft())
+    finally:
+        _turn.calls = None
+        for late in calls:
+            loop.call_soon(late)
+
+
+def call_in_turn(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> None:
+    """Call `callback` later in the current turn, or in the next iteration of the loop. Only for the thread of the loop."""
+    if _turn.calls is None:
+        loop.call_soon(callback)
+    else:
+        _turn.calls.append(callback)
+
+
+def _call(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> None:
+    try:
+        callback()
+    except Exception as error:
+        loop.call_exception_handler({"message": f"Exception in callback {callback!r}", "exception": error})
+
+
+class TurnFuture(asyncio.Future[None]):
+    """A future for one task, which `finish` resumes in the current turn. Cancelled or failed, it is like any other."""
+
+    _waiter: Callable[[], object] | None = None
+
+    def finish(self) -> None:
+        if self.done():
+            return
+        self.set_result(None)
+        if self._waiter is not None:
+            call_in_turn(self.get_loop(), self._waiter)
+
+    def add_done_callback(self, callback: Callable[[Any], object], *, context: Context | None = None) -> None:
+        if self.done() or self._waiter is not None or context is None:
+            super().add_done_callback(callback, context=context)
+        else:
+            self._waiter = partial(context.run, callback, self)
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        return super().cancel(msg) and self._resume_later()
+
+    def fail(self, error: Exception) -> None:
+        if not self.done():
+            self.set_exception(error)
+            self._resume_later()
+
+    def _resume_later(self) -> bool:
+        if self._waiter is not None:
+            self.get_loop().call_soon(self._waiter)
+        return True
+
+
+class TurnEvent:
+    """An asyncio.Event that resumes the tasks that wait for it in the current turn."""
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._loop: asyncio.AbstractEventLoop | None = None  # of the first wait; looking it up is a system call
+        self._waiting: list[TurnFuture] = []
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+    def set(self) -> None:
+        if not self._is_set:
+            self._is_set = True
+            for waiting in self._waiting:
+                waiting.finish()
+
+    def clear(self) -> None:
+        self._is_set = False
+
+    async def wait(self) -> None:
+        if self._is_set:
+            return
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        waiting = TurnFuture(loop=self._loop)
+        self._waiting.append(waiting)
+        try:
+            await waiting
+        finally:
+            self._waiting.remove(waiting)
