@@ -7,11 +7,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
 
-from benchmarks.job import Job, Place, Target, Values
+from benchmarks.job import TAU, Job, Place, Target, Values
 from benchmarks.jobs.commands import GET_STATE, PROMPT
 from benchmarks.measure import Failed
-from benchmarks.peers import Contender
+from benchmarks.peers import Contender, work
 
 
 def to_state(place: Place, contender: Contender) -> Values:
@@ -32,6 +34,27 @@ def resting(place: Place, contender: Contender) -> Values:
         program.ask(GET_STATE)
         program.rest()
         return {"idle memory": program.pss()}
+
+
+def warm_to_state(place: Place, contender: Contender) -> Values:
+    """tau with `tau warm start` before it; a peer, which has no such thing, starts as always."""
+    if contender.name != TAU:
+        return to_state(place, contender)
+    with place.home() as home:
+        env = {"TAU_WARM_DIR": str(home / "warm")}
+        contender.prepare(home, place.mock.url("one"))
+        command = [str(Path(contender.argv[0]).with_name("tau")), "warm"]
+        surroundings = contender.environment(home, env)
+        subprocess.run([*command, "start"], cwd=work(home), env=surroundings, check=True, stdout=subprocess.DEVNULL)
+        try:
+            found: Values = {}
+            for _ in range(2):  # the first start may come before the worker is ready
+                with contender.start(home, place.mock.url("one"), "--no-session", env=env) as program:
+                    program.ask(GET_STATE)
+                    found = {"start": program.elapsed * 1e3}
+            return found
+        finally:
+            subprocess.run([*command, "stop"], cwd=work(home), env=surroundings, stdout=subprocess.DEVNULL)
 
 
 def help_page(place: Place, contender: Contender) -> Values:
@@ -59,7 +82,19 @@ def _to_the_end(argv: Sequence[str], env: dict[str, str]) -> Values:
     return {"start": taken * 1e3, "CPU": (used.ru_utime + used.ru_stime) * 1e3}
 
 
+WARM = [
+    Job(
+        "warm-start",
+        "from the start of the process to the response of get_state, with a warm worker",
+        warm_to_state,
+        {"start": "ms"},
+        floors={"python": python("pass")},
+        warm=True,
+    )
+]
+
 JOBS = [
+    *(WARM if find_spec("tau.cli.warm") else ()),
     Job(
         "start",
         "from the start of the process to the response of get_state",
@@ -71,7 +106,6 @@ JOBS = [
             Target("start", 1.8, "import asyncio", "9"),
         ],
         floors={"python": python("pass"), "import asyncio": python("import asyncio")},
-        often=5,
         warm=True,
     ),
     Job(
@@ -80,7 +114,6 @@ JOBS = [
         to_text,
         {"first text": "ms", "CPU": "CPU ms"},
         [Target("first text", 0.5, "0.87.1", "9")],
-        often=3,
         warm=True,
     ),
     Job(
@@ -97,7 +130,6 @@ JOBS = [
         {"start": "ms", "CPU": "CPU ms"},
         [Target("start", 1.5, "import argparse, json", "1")],
         floors={"import argparse, json": python("import argparse, json")},
-        often=5,
         warm=True,
     ),
 ]
