@@ -29,7 +29,7 @@ from pathlib import Path
 
 from benchmarks import sessions, warm
 from benchmarks.job import TAU, Job, Place, Result, yardstick
-from benchmarks.jobs.commands import GET_FORKS, GET_STATE, GET_STATS, PROMPT
+from benchmarks.jobs.commands import GET_FORKS, GET_MESSAGES, GET_STATE, GET_STATS, PROMPT
 from benchmarks.measure import Program, is_response
 from benchmarks.mock import Mock
 from benchmarks.peers import TOOLS, Contender, tau, work
@@ -44,6 +44,7 @@ BASELINE = ROOT / "benchmarks" / "baseline.json"
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 DEADLINE = 600.0
 QUIET = 1.5  # seconds: a machine may stand still for one of them, and what waits then is not at rest
+ASKED = (GET_STATE, GET_STATS, GET_FORKS, GET_MESSAGES)  # of a session
 FLOORS = {
     "nothing": "import json",
     "import asyncio": "import asyncio",
@@ -133,7 +134,7 @@ class Bench:
         sessions.make(self.entries, place.folder, ruler.sizes.entries)
         sessions.make(self.fewer, place.folder, ruler.sizes.of_floor)
         # A process locks its session, and several are measured at once.
-        self._copies = {ask: self._copy(f"session-{at}") for at, ask in enumerate((GET_STATE, GET_STATS, GET_FORKS))}
+        self._copies = {ask: self._copy(f"session-{at}") for at, ask in enumerate(ASKED)}
 
     def _copy(self, name: str) -> Path:
         return Path(shutil.copyfile(self.entries, self._place.shared(f"{name}.jsonl")))
@@ -157,6 +158,7 @@ class Bench:
             "session": self.session,
             "session stats": lambda: self.session(GET_STATS),
             "fork points": lambda: self.session(GET_FORKS),
+            "messages": lambda: self.session(GET_MESSAGES),
             "export": self.export,
             "launcher": self.launcher_floor,
             "nothing": lambda: self.python(FLOORS["nothing"]),
@@ -298,6 +300,12 @@ def measures(took: Mapping[str, float], sizes: Sizes) -> dict[str, Measure]:
             "get_fork_messages after it, per entry",
             "its JSON, read",
             (took["fork points"] - took["session"]) / sizes.entries,
+            entry,
+        ),
+        "messages": Measure(
+            "get_messages after it, per entry",
+            "its JSON, read",
+            (took["messages"] - took["session"]) / sizes.entries,
             entry,
         ),
         "export": Measure(

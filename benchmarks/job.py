@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from statistics import median, quantiles
 
-from benchmarks.measure import Failed
+from benchmarks.measure import Failed, orphans
 from benchmarks.mock import Mock
 from benchmarks.noise import watched
 from benchmarks.peers import Contender
@@ -74,7 +74,6 @@ class Job:
     targets: Sequence[Target] = ()
     floors: Mapping[str, Callable[[Place], Values]] = field(default_factory=dict)  # the least that could be
     takes: Callable[[str], bool] = lambda version: True  # which peers can do this
-    often: int = 1  # how many times the rounds: short jobs are done more often
     rounds: int = 1_000  # at most
     warm: bool = False  # whether a first round is not counted
     slow: bool = False  # whether it is left out when time is short
@@ -89,6 +88,7 @@ class Result:
     failed: Mapping[str, str]
     yardstick: float
     doubts: Sequence[str] = ()
+    disturbed: str = ""  # what other programs did in the meantime
 
     def other(self, target: Target) -> tuple[str, float] | None:
         """Who the target is measured by, and its number."""
@@ -118,8 +118,8 @@ def run(job: Job, place: Place, contenders: Sequence[Contender], rounds: int) ->
         turns[name] = partial(floor, place)
     taken: dict[str, list[Values]] = {name: [] for name in turns}
     failed: dict[str, str] = {}
-    sticks, others = [], watched(place.mock.cpu)
-    for turn in range(min(rounds * job.often, job.rounds) + job.warm):
+    sticks, others = [], watched(lambda: place.mock.cpu() + orphans())
+    for turn in range(min(rounds, job.rounds) + job.warm):
         sticks.append(yardstick())
         for name in _from(turn, list(turns)):  # the order rotates, so that none always follows the longest
             if name in failed:
@@ -133,7 +133,7 @@ def run(job: Job, place: Place, contenders: Sequence[Contender], rounds: int) ->
                 taken[name].append(values)
     medians = {name: _medians(many, job.units) for name, many in taken.items() if any(many)}
     doubts = [f"while this was measured, {noise}"] if (noise := others()) else []
-    return Result(job, medians, failed, median(sticks), [*doubts, *_scattered(taken, job.units)])
+    return Result(job, medians, failed, median(sticks), [*doubts, *_scattered(taken, job.units)], noise)
 
 
 def _from(at: int, names: Sequence[str]) -> list[str]:

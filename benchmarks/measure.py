@@ -24,6 +24,13 @@ TICKS = os.sysconf("SC_CLK_TCK")
 MB = 1e6
 
 
+_orphans = 0.0  # processor seconds of children whose parent was killed, so that nothing waits for them
+
+
+def orphans() -> float:
+    return _orphans
+
+
 class Failed(Exception):
     """Why a contender has no number here, in few words for the table; and those it had before."""
 
@@ -54,7 +61,9 @@ class Program:
         return self
 
     def __exit__(self, *error: object) -> None:
+        global _orphans
         if self._process.returncode is None:
+            _orphans += sum(map(_cpu, family(self._process.pid)[1:]))
             self._process.kill()
             self._process.wait()
         self._watchdog.cancel()

@@ -10,8 +10,16 @@ from pathlib import Path
 
 STOLEN = 0.02  # of all processors, by the host of a virtual machine
 OTHERS = 0.3  # processors that programs had which are none of ours
+QUIET = 0.1  # processors that others may use when something is to be recorded
 SHORT = 1.0  # seconds, in which ticks are too coarse to tell
 _TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def others(seconds: float, also: Callable[[], float] = lambda: 0.0) -> float:
+    """The processors that other programs use now, watched for that long."""
+    began, before = time.monotonic(), _machine()[0] - _ours() - also()
+    time.sleep(seconds)
+    return max(0.0, _machine()[0] - _ours() - also() - before) / (time.monotonic() - began)
 
 
 def watched(also: Callable[[], float]) -> Callable[[], str]:

@@ -15,8 +15,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks.goals import outcomes
 from benchmarks.job import TAU
 from benchmarks.plot import Row, dots
+from benchmarks.scaling import LAWS, LIMIT, Found, Rate, draw
 from benchmarks.table import rounded
 
 ROOT = Path(__file__).parents[1]
@@ -59,11 +61,14 @@ SHOWN = [
     Shown("session", "open", "open a session of 59 MB"),
     Shown("session", "get_messages", "`get_messages` of it"),
     Shown("session", "next prompt", "the next prompt in it"),
-    Shown("session", "get_fork_messages", "`get_fork_messages` of it", False),
+    Shown("session", "get_session_stats", "`get_session_stats` of it, when it is idle"),
+    Shown("session", "get_session_stats, at once", "`get_session_stats` right after opening", False),
+    Shown("session", "get_fork_messages", "`get_fork_messages` right after opening"),
     Shown("session", "fork", "a fork of it"),
     Shown("session", "peak memory", "memory for all of these"),
     Shown("session-large", "open", "open a session of 590 MB", False),
     Shown("session-large", "memory, open", "memory when it is open", False),
+    Shown("processes-8", "all answer", "8 processes until all answer", False),
     Shown("processes-8", "memory of each", "memory of each of 8 processes", False),
     Shown("processes-64", "memory of each", "memory of each of 64 processes", False),
     Shown("sessions-100", "memory, after a prompt", "memory of 100 sessions in one process", False),
@@ -83,10 +88,23 @@ def machine(result: Told) -> str:
         if doubts
         else ""
     )
+    mark = f" **This is {result['mark']}.**" if "mark" in result else ""
     return (
         f"Python {result['python']} on {result['system']} with {result['processors']} processors{beside};"
-        f" medians of rounds in which the programs took turns.{busy}"
+        f" medians of rounds in which the programs took turns.{busy}{mark}"
     )
+
+
+def goals(result: Told) -> str:
+    """The goals of the second step: against the best peer, or against a floor where Python allows no less."""
+    lines = [["", TAU, "best pi", "ratio", "goal", ""], ["---", *["--:"] * 4, "---"]]
+    for one in outcomes(result["jobs"]):
+        unit = result["jobs"][one.goal.job]["units"][one.goal.measure]
+        best = NOTHING if one.best is None else _amount(one.best, unit)
+        ratio = NOTHING if one.ratio is None else f"{one.ratio:.2g}{TIMES}"
+        verdict = f"**{one.verdict}**" if one.verdict == "missed" else one.verdict
+        lines.append([one.goal.words, _amount(one.ours, unit), best, ratio, f"≤ {one.goal.limit:g}{TIMES}", verdict])
+    return markdown(lines)
 
 
 def peers(result: Told) -> list[str]:
@@ -142,11 +160,36 @@ def slower(result: Told) -> str:
     return "\n".join(lines) or "In this run, nowhere."
 
 
+def laws(result: Told) -> str:
+    """The scaling laws, with their exponents and pictures; then what the default dialect writes."""
+    found = {name: Found(name, one["sizes"], one["costs"]) for name, one in result.get("laws", {}).items()}
+    lines = [["", "work", "cost", "exponent", ""], ["---", "--:", "--:", "--:", "---"]]
+    for name, one in found.items():
+        law = LAWS[name]
+        for series, slope in one.exponents().items():
+            costs = one.costs[series]
+            cost = f"{_seconds(costs[0])} to {_seconds(costs[-1])}"
+            verdict = "holds" if slope <= LIMIT else f"**over {LIMIT}**"
+            size = f"{one.sizes[0]:,} to {one.sizes[-1]:,} {law.unit}"
+            lines.append([f"{law.title}, {series}", size, cost, f"{slope:.2f}", verdict])
+    pictures = [f"![{LAWS[name].title}](media/scaling-{name}.svg)" for name in found]
+    rates = [["pieces", "written", "in", "at most"], ["--:"] * 4]
+    for rate in (Rate(**one) for one in result.get("rates", [])):
+        rates.append([f"{rate.pieces:,}", f"{rate.megabytes:.1f} MB", f"{rate.seconds:.2f} s", f"{rate.bound:.1f} MB"])
+    return "\n\n".join([markdown(lines), *pictures, markdown(rates)]) if found else "Not measured in this run."
+
+
+def _seconds(value: float) -> str:
+    return f"{rounded(value)} s" if value >= 1 else f"{rounded(value * 1e3)} ms"
+
+
 PARTS: dict[str, Callable[[Told], str]] = {
     "machine": machine,
     "beside": beside,
     "slower": slower,
     "promises": promises,
+    "goals": goals,
+    "laws": laws,
 }
 
 
@@ -207,6 +250,7 @@ def main() -> None:
     result = json.loads(Path(sys.argv[1]).read_text())
     PAGE.write_text(filled(PAGE.read_text(), result))
     PICTURE.write_text(picture(result))
+    draw([Found(name, one["sizes"], one["costs"]) for name, one in result.get("laws", {}).items()])
 
 
 if __name__ == "__main__":

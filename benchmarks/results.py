@@ -42,11 +42,23 @@ def about() -> dict[str, Any]:
     return {"python": platform.python_version(), "processors": os.cpu_count(), "system": platform.system()}
 
 
-def write(file: Path, results: Sequence[Result]) -> None:
-    """Everything that was measured."""
+def write(file: Path, results: Sequence[Result], mark: str = "", more: Mapping[str, Any] | None = None) -> None:
+    """Everything that was measured; `mark` says why it is no record, `more` are results of another kind."""
     jobs = {result.job.name: told(result) for result in results}
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps({**about(), "jobs": jobs, "relative": relative(results)}, indent=2) + "\n")
+    file.write_text(
+        json.dumps(
+            {
+                **about(),
+                **({"mark": mark} if mark else {}),
+                "jobs": jobs,
+                "relative": relative(results),
+                **(more or {}),
+            },
+            indent=2,
+        )
+        + "\n"
+    )
 
 
 def keep(file: Path, results: Sequence[Result]) -> None:

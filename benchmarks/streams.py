@@ -7,6 +7,7 @@ A stream has a name, which is the path that a program under measure calls:
     paced-N           the same, each piece by itself and 1 ms after the one before
     arguments-N       one short piece; then a call of `write` whose arguments have N bytes, in pieces of 20;
                       then one short piece
+    calls-N           one short piece; then one answer with N calls of `read`; then one short piece
     bash-N            one short piece; then N answers that call bash; then one short piece
 
 Every event is a chunk of its own, as it comes from the real thing; a reader that
@@ -40,6 +41,9 @@ def answers(name: str) -> list[Answer]:
             return [done, _answer(_text([PIECE] * int(number)), "end_turn")]
         case "arguments":
             return [done, _at_once(_call("write", _long_arguments(int(number))), "tool_use"), done]
+        case "calls":
+            calls_of_read = [_call("read", ['{"path":"note.txt"}'], turn, turn) for turn in range(int(number))]
+            return [done, _at_once([event for call in calls_of_read for event in call], "tool_use"), done]
         case "bash":
             calls = (_call("bash", ['{"command":"true"}'], turn) for turn in range(int(number)))
             return [done, *(_at_once(call, "tool_use") for call in calls), done]
@@ -59,16 +63,16 @@ def _text(pieces: Iterable[str]) -> list[Event]:
     return _block(block, [{"type": "text_delta", "text": piece} for piece in pieces])
 
 
-def _call(tool: str, pieces: Sequence[str], turn: int = 0) -> list[Event]:
+def _call(tool: str, pieces: Sequence[str], turn: int = 0, index: int = 0) -> list[Event]:
     block = {"type": "tool_use", "id": f"toolu_{turn:06}", "name": tool, "input": {}}
-    return _block(block, [{"type": "input_json_delta", "partial_json": piece} for piece in pieces])
+    return _block(block, [{"type": "input_json_delta", "partial_json": piece} for piece in pieces], index)
 
 
-def _block(block: Event, deltas: Sequence[Event]) -> list[Event]:
+def _block(block: Event, deltas: Sequence[Event], index: int = 0) -> list[Event]:
     return [
-        {"type": "content_block_start", "index": 0, "content_block": block},
-        *({"type": "content_block_delta", "index": 0, "delta": delta} for delta in deltas),
-        {"type": "content_block_stop", "index": 0},
+        {"type": "content_block_start", "index": index, "content_block": block},
+        *({"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas),
+        {"type": "content_block_stop", "index": index},
     ]
 
 

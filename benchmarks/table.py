@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from benchmarks.goals import outcomes
 from benchmarks.job import ALONE, TAU, Result, Target
 
 SHOWN = 110  # characters of a reason
@@ -41,6 +43,20 @@ def verdict(result: Result, target: Target) -> str:
         return f"{limit} [{target.issues}]: not measured"
     found = "" if target.against == ALONE else f" ({_ratio(ratio)})"
     return f"{limit} [{target.issues}]: {'holds' if ratio <= target.limit else 'OVER'}{found}"
+
+
+def goal_table(jobs: Mapping[str, Any]) -> str:
+    """The goals of the second step that were measured, as far as a peer or a floor was measured too."""
+    lines = [["goals", "", "tau", "best pi", "ratio", "goal", "floor", ""]]
+    for one in outcomes(jobs):
+        unit = jobs[one.goal.job]["units"][one.goal.measure]
+        best = "-" if one.best is None else rounded(one.best)
+        ratio = "-" if one.ratio is None else _ratio(one.ratio)
+        floor = "" if one.to_floor is None else f"{_ratio(one.to_floor)}x {one.goal.floor}"
+        lines.append(
+            [one.goal.words, unit, rounded(one.ours), best, ratio, f"<= {one.goal.limit:g}", floor, one.verdict]
+        )
+    return aligned(lines)
 
 
 def _cell(result: Result, name: str, measure: str) -> str:

@@ -157,6 +157,7 @@ TOOK = {
     "session": 250.0,
     "session stats": 300.0,
     "fork points": 350.0,
+    "messages": 300.0,
     "export": 400.0,
     "nothing": 10.0,
     "import asyncio": 100.0,
@@ -176,6 +177,7 @@ def test_the_gate_counts_what_a_unit_costs_beyond_the_start() -> None:
         "entry": (1, 5),
         "stats": (1, 5),
         "forks": (2, 5),
+        "messages": (1, 5),
         "export": (30, 5),
     }
 

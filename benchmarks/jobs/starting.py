@@ -147,7 +147,6 @@ JOBS = [
         {"start": "ms", "CPU": "CPU ms"},
         [Target("start", 1.5, "import argparse, json", "1")],
         floors={"import argparse, json": python("import argparse, json")},
-        often=5,
         warm=True,
     ),
 ]
