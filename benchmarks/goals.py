@@ -25,7 +25,7 @@ class Goal(NamedTuple):
 
 
 GOALS = [
-    Goal("start to `get_state`", "start", "start", 0.30, "import asyncio"),
+    Goal("start to `get_state`", "start", "start", 0.30, "asyncio, msgspec, a response"),
     Goal("start to the first piece of text", "first-text", "first text", 0.33),
     Goal("warm start to `get_state`", "warm-start", "start", 0.15, "a launcher"),
     Goal("`get_state`, waiting for each", "get-state", "one by one", 0.8, "asyncio loop"),

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from tau.runtime.app.handle import SessionHandle
 from tau.tui.commands import COMMANDS, Command
 from tau.tui.completions import ArgumentValue, CommandEntry
+from tau.tui.extension_calls import ExtensionCalls
 
 FILE_COMMANDS = ("export", "import")  # their argument is a path
 
 
 class CommandList:
-    def __init__(self, handle: SessionHandle) -> None:
+    def __init__(self, handle: SessionHandle, extension_calls: ExtensionCalls) -> None:
         self._handle = handle
+        self._extension_calls = extension_calls
         self._own = [self._entry(command) for command in COMMANDS]
         self._of_session: list[CommandEntry] = []
 
@@ -24,7 +27,11 @@ class CommandList:
         """Ask the session again: extensions were loaded, or reloaded."""
         own = {command.name for command in COMMANDS}
         self._of_session = [
-            CommandEntry(command.name, command.description if isinstance(command.description, str) else "")
+            CommandEntry(
+                command.name,
+                command.description if isinstance(command.description, str) else "",
+                values=partial(self._completions, command.name),
+            )
             for command in await self._handle.commands()
             if command.name not in own
         ]
@@ -32,6 +39,10 @@ class CommandList:
     def _entry(self, command: Command) -> CommandEntry:
         values = None if command.values is None else self._values(command.values)
         return CommandEntry(command.name, command.about, command.hint, values, command.name in FILE_COMMANDS)
+
+    async def _completions(self, command: str, prefix: str) -> list[ArgumentValue]:
+        items = await self._extension_calls.argument_completions(command, prefix)
+        return [ArgumentValue(item.value, item.description) for item in items]
 
     def _values(self, values: Callable[[SessionHandle], Sequence[str]]) -> Callable[[str], list[ArgumentValue]]:
         return lambda _: [ArgumentValue(value) for value in values(self._handle)]

@@ -12,12 +12,14 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tau.concurrency.threads import run_in_thread
 from tau.core.models.thinking import supported_levels
 from tau.core.text.terminal_text import escape_for_display
 from tau.errors import CommandError
 from tau.records.base import UNSET
 from tau.records.messages import Text, User
 from tau.runtime.app.handle import SessionHandle
+from tau.runtime.app.permission_control import PermissionState
 from tau.tui.surface import Surface
 
 SHOWN_AFTER_FORK = 20  # lines
@@ -222,6 +224,30 @@ async def _sandbox(surface: Surface, rest: str) -> None:
     surface.say(f"Sandbox {level}: commands and file tools change only the working folder, and {reach}.")
 
 
+async def _permissions(surface: Surface, rest: str) -> None:
+    """Show the rules and what was allowed; make them stricter, or take something back."""
+    control = surface.handle.permissions
+    word, _, given = rest.partition(" ")
+    if word == "revoke" and given.strip().isdigit():
+        control.revoke(int(given))
+    elif word == "off":
+        control.turn_off()
+    elif word:
+        await run_in_thread(lambda: control.add(rest), "permission rules")
+    surface.say(permissions_text(control.state()))
+
+
+def permissions_text(state: PermissionState) -> str:
+    if state.mode == "off":
+        return "No permissions: tools run without a question. /permissions ask asks before a tool does more than read."
+    lines = [f"Permissions: {state.mode}"]
+    lines += [f"Rules: {rules.source}" for rules in state.rules if rules.text]
+    lines += [f"Allowed for this session, {grant.id}: {grant.text}" for grant in state.grants]
+    if state.grants:
+        lines.append("/permissions revoke NUMBER takes one back.")
+    return "\n".join(lines)
+
+
 async def _hotkeys(surface: Surface, rest: str) -> None:
     rows = surface.hotkeys()
     width = max((len(keys) for keys, _ in rows), default=0)
@@ -268,6 +294,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("resume", "open another session of this project", _resume),
     Command("reload", "reload extensions, skills, prompt templates and context files", _reload),
     Command("retry", "send the last prompt again", _retry),
+    Command("permissions", "show the permissions, or make them stricter", _permissions, "[ask|rules FILE|revoke N]"),
     Command("sandbox", "show what commands may do", _sandbox),
     Command("redraw", "draw the screen again", _redraw),
     Command("help", "list the commands", _help),

@@ -24,6 +24,7 @@ class Display:
         self._tick: asyncio.TimerHandle | None = None
         self._frames = FrameScheduler(self._paint, lambda: terminal.ready, frame_interval_s(environment))
         self._next_change: Callable[[], float | None] = lambda: None
+        self._after_frame: Callable[[], None] = lambda: None
         terminal.on_ready(lambda: self.changed(at_once=True))
         terminal.on_resize(lambda: None, self._on_resize)
         terminal.on_resume(self._on_resume)
@@ -31,6 +32,10 @@ class Display:
     def on_clock(self, next_change: Callable[[], float | None]) -> None:
         """Paint also at the time that `next_change` returns after each frame."""
         self._next_change = next_change
+
+    def on_frame(self, callback: Callable[[], None]) -> None:
+        """Call `callback` after each frame."""
+        self._after_frame = callback
 
     def changed(self, *, at_once: bool = False) -> None:
         """The view has changed: paint it soon."""
@@ -73,6 +78,7 @@ class Display:
         data = self._painter.paint(self._view.frame(size, self._painter.first_visible, now))
         if data:
             self._terminal.write(data)
+        self._after_frame()
         self._schedule_tick(now)
 
     def _schedule_tick(self, now: float) -> None:

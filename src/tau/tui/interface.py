@@ -29,13 +29,16 @@ from tau.runtime.app.process import GarbageCollector, StopRequest
 from tau.runtime.extensions.dialogs import dialog_id
 from tau.runtime.models.readable_errors import readable_error
 from tau.screen.bindings import key_label
+from tau.screen.completion import Proposal, Query
 from tau.screen.input_events import Focus, InputEvent, Reply
 from tau.screen.key_table import KEYS
+from tau.screen.renderers import DrawRequest, Renderers
 from tau.screen.transcript import Transcript
 from tau.screen.working import Working
 from tau.tui.actions import Actions
 from tau.tui.background import BackgroundTasks
 from tau.tui.display import Display
+from tau.tui.extension_calls import ExtensionCalls
 from tau.tui.extension_front_end import ScreenFrontEnd
 from tau.tui.extension_ui import ExtensionUi
 from tau.tui.keyboard import Keyboard
@@ -62,24 +65,32 @@ class Interface:
         self._collector = GarbageCollector()
         self._tasks = BackgroundTasks(lambda text: self.say(text, "error"))
         settings, loop = factory.settings, asyncio.get_running_loop()
-        transcript = Transcript(readable=lambda text: readable_error(text, handle.models))
-        transcript.hide_thinking = settings.hide_thinking_block
-        self._input = PromptInput(
-            handle, factory.config.agent_dir, lambda: self.take_submission(follow_up=False), self.changed
+        self._extension_calls = calls = ExtensionCalls(handle.extensions)
+        transcript = Transcript(
+            readable=lambda text: readable_error(text, handle.models),
+            renderers=Renderers(calls.renders_tool, calls.renders_message),
         )
-        self.view = View(transcript, self._input.editor, Working(factory.options.budget.max_cost))
+        transcript.hide_thinking = settings.hide_thinking_block
+        self._input = PromptInput(handle, factory.config.agent_dir, self._on_offer, self._extension_calls)
+        self.view = View(transcript, self._input.prompt, Working(factory.options.budget.max_cost))
         self._themes = ThemeChoice(settings.theme, theme_places(factory), settings.terminal.true_color)
         self._display = Display(terminal, self._themes.palette(), self.view, os.environ)
         self._questions = Questions(handle.dialogs, loop.time, lambda: self.view.editor.empty, self.changed)
         self.view.panels = self._questions
         self._display.on_clock(self._questions.next_change)
+        self._display.on_frame(self._draw_by_extensions)
         front_end = ScreenFrontEnd(self.view, self._themes, self._use_palette, self._update_title)
         self._extension_ui = ExtensionUi(handle.dialogs, front_end, loop.time, self.changed)
         self.view.extension_ui = self._extension_ui.state
         self._facts = SessionFacts(handle, factory)
-        self.view.completions = completions = self._input.completions
         self._keyboard = Keyboard(
-            self.view.editor, self._input.load_bindings(), Actions(self).table, self._questions, completions
+            self._input.prompt,
+            self._input.load_bindings(),
+            Actions(self).table,
+            self._questions,
+            shortcut=self._run_shortcut,
+            ask=self._input.completions.ask,
+            submit=lambda: self.take_submission(follow_up=False),
         )
         terminal.on_input(self._on_input)
         terminal.on_suspend(self.suspend)
@@ -150,6 +161,34 @@ class Interface:
                 self._use_palette()
         self._keyboard.handle([event for event in events if not isinstance(event, Reply | Focus)])
         self.changed()
+
+    def _on_offer(self, query: Query, proposals: Sequence[Proposal]) -> None:
+        self._keyboard.offer(query, proposals)
+        self.changed()
+
+    def _run_shortcut(self, key: str) -> bool:
+        """Run the shortcut that an extension has for a key."""
+        if key not in self._extension_calls.shortcuts:
+            return False
+        self.start(self._press(key))
+        return True
+
+    async def _press(self, key: str) -> None:
+        await self._extension_calls.press(key)
+
+    def _draw_by_extensions(self) -> None:
+        """Ask extensions for the parts of the transcript that they draw; the answers come in later frames."""
+        for request in self.view.transcript.renderers.take_requests():
+            self.start(self._draw(request))
+
+    async def _draw(self, request: DrawRequest) -> None:
+        calls, options = self._extension_calls, request.options
+        if request.part == "message":
+            lines = await calls.render_message(request.name, request.data, request.width, options)
+        else:
+            lines = await calls.render_tool(request.name, request.part, request.data, request.width, options)
+        request.answer(lines)
+        self._display.changed()
 
     def changed(self) -> None:
         self._display.changed(at_once=True)

@@ -14,11 +14,15 @@ from tau.errors import CommandError
 from tau.records.messages import Image
 from tau.runtime.app.handle import SessionHandle
 from tau.screen.bindings import Bindings
+from tau.screen.completion import CompletionList, Proposal, Query
 from tau.screen.editor import Editor
 from tau.screen.history import History, HistoryEntry
+from tau.screen.prompt import Prompt
 from tau.tui.clipboard import Clipboard
 from tau.tui.command_list import CommandList
-from tau.tui.completion_input import CompletionInput
+from tau.tui.completions import Completions
+from tau.tui.extension_calls import ExtensionCalls
+from tau.tui.extension_proposals import ExtensionProposals
 from tau.tui.external_editor import edit_externally, editor_command
 from tau.tui.file_index import FileIndex
 from tau.tui.history_file import HistoryFile
@@ -31,10 +35,14 @@ class TypedPrompt(NamedTuple):
 
 
 class PromptInput:
-    """`submit` sends the text of the editor; `changed` draws the screen again."""
+    """`offer` gets the completions that were found."""
 
     def __init__(
-        self, handle: SessionHandle, agent_dir: Path, submit: Callable[[], None], changed: Callable[[], None]
+        self,
+        handle: SessionHandle,
+        agent_dir: Path,
+        offer: Callable[[Query, Sequence[Proposal]], None],
+        extension_calls: ExtensionCalls,
     ) -> None:
         self._handle = handle
         self._agent_dir = agent_dir
@@ -43,14 +51,12 @@ class PromptInput:
         self._history = HistoryFile(agent_dir, handle.cwd)
         self._clipboard = Clipboard(self.platform, os.environ, handle.cwd)
         self.editor = Editor(self._load_history())
-        self.commands = CommandList(handle)
-        self.completions = CompletionInput(
-            self.editor,
-            FileIndex(handle.cwd),
-            self.commands.entries,
-            handle.settings.autocomplete_max_visible,
-            submit=submit,
-            changed=changed,
+        self.commands = CommandList(handle, extension_calls)
+        completion = CompletionList(handle.settings.autocomplete_max_visible)
+        self.prompt = Prompt(self.editor, completion)
+        self._of_extensions = ExtensionProposals(extension_calls, self.editor)
+        self.completions = Completions(
+            FileIndex(handle.cwd), self.commands.entries, offer, lambda: [self._of_extensions.find]
         )
 
     def _load_history(self) -> History:
@@ -75,7 +81,8 @@ class PromptInput:
         before = self.editor.history.entries
         taken = self.editor.take()
         after = self.editor.history.entries
-        self.completions.close()
+        self.completions.cancel()
+        self.prompt.completion.close()
         images = [Image(b64encode(image.data).decode(), image.mime_type) for image in taken.images]
         return TypedPrompt(taken.text, images), after[-1] if after and after != before else None
 

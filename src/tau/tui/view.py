@@ -16,6 +16,7 @@ from tau.screen.footer import FooterState, footer_lines
 from tau.screen.frame import Cursor, Frame
 from tau.screen.lines import Line, Span
 from tau.screen.panels import PanelView
+from tau.screen.prompt import Prompt
 from tau.screen.transcript import Transcript
 from tau.screen.working import CHANGES_PER_S, FRAMES, Working, queue_lines, working_line
 
@@ -33,12 +34,6 @@ class Panels(Protocol):
     def view(self, width: int, max_rows: int) -> PanelView | None: ...
 
 
-class Completions(Protocol):
-    """The list of completions below the editor."""
-
-    def rows(self, width: int) -> Sequence[Line]: ...
-
-
 class Size(NamedTuple):
     rows: int
     columns: int
@@ -50,16 +45,19 @@ class Box(NamedTuple):
 
 
 class View:
-    def __init__(self, transcript: Transcript, editor: Editor, working: Working) -> None:
+    def __init__(self, transcript: Transcript, prompt: Prompt, working: Working) -> None:
         self.transcript = transcript
-        self.editor = editor
+        self._prompt = prompt
         self.working = working
         self.panels: Panels | None = None
-        self.completions: Completions | None = None
         self.extension_ui = ExtensionUiState()
         self.footer = FooterState("")
         self.queued: tuple[Sequence[str], Sequence[str]] = ((), ())  # steering, follow-ups
         self.box_top = 0  # absolute number of the first row of the box in the last frame
+
+    @property
+    def editor(self) -> Editor:
+        return self._prompt.editor
 
     def frame(self, size: Size, first_visible: int, now: float) -> Frame:
         width = max(size.columns - 1, 1)
@@ -101,8 +99,7 @@ class View:
         activity = self._activity(width - 8, now)
         upper = rule(width, style, activity, more_label("↑", shown.above))
         lower = rule(width, style, (), more_label("↓", shown.below))
-        completions = () if self.completions is None else self.completions.rows(width)
-        body = [upper, *shown.lines, lower, *completions]
+        body = [upper, *shown.lines, lower, *self._prompt.completion.rows(width)]
         return body, (1 + shown.row, shown.column)
 
     def _activity(self, width: int, now: float) -> Line:
