@@ -83,7 +83,7 @@ EXAMPLES = """\
 - list the files in src
 - count the lines in README.md
 - read README.md
-- run `git status`"""
+- run `git status` (with the backquotes)"""
 HELP = re.compile(r"(?:hi|hello|hey|help|(?:who|what) are you|what can you do)(?: there)?\s*[.!?]*", re.IGNORECASE)
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from tau.runtime.app.factory import SessionFactory
 from tau.runtime.app.handle import SessionHandle
 from tau.screen.footer import FooterState, Totals, short_folder
+from tau.store.trust import names_needing_trust
 from tau.tui.branch import GitBranch
 
 
@@ -51,7 +53,7 @@ def _flags(factory: SessionFactory) -> tuple[str, ...]:
         for flag in (
             rules,
             f"sandbox: {sandbox.level}" if sandbox is not None else "",
-            "" if factory.trusted else "untrusted",
+            "untrusted" if not factory.trusted and names_needing_trust(Path(factory.cwd)) else "",
         )
         if flag
     )
