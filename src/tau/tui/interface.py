@@ -26,12 +26,13 @@ from tau.runtime.app.batch import Prompt
 from tau.runtime.app.factory import SessionFactory
 from tau.runtime.app.handle import SessionHandle
 from tau.runtime.app.process import GarbageCollector, StopRequest
-from tau.runtime.extensions.dialogs import dialog_id
 from tau.runtime.models.readable_errors import readable_error
 from tau.screen.bindings import key_label
 from tau.screen.completion import Proposal, Query
 from tau.screen.input_events import Focus, InputEvent, Reply
 from tau.screen.key_table import KEYS
+from tau.screen.modals import Modal, Outcome
+from tau.screen.modals.search_list import ListRow, SearchList
 from tau.screen.renderers import DrawRequest, Renderers
 from tau.screen.transcript import Transcript
 from tau.screen.working import Working
@@ -42,6 +43,7 @@ from tau.tui.extension_calls import ExtensionCalls
 from tau.tui.extension_front_end import ScreenFrontEnd
 from tau.tui.extension_ui import ExtensionUi
 from tau.tui.keyboard import Keyboard
+from tau.tui.modals import Modals
 from tau.tui.prompt_input import PromptInput
 from tau.tui.questions import Questions
 from tau.tui.session_facts import SessionFacts
@@ -75,7 +77,8 @@ class Interface:
         self.view = View(transcript, self._input.prompt, Working(factory.options.budget.max_cost))
         self._themes = ThemeChoice(settings.theme, theme_places(factory), settings.terminal.true_color)
         self._display = Display(terminal, self._themes.palette(), self.view, os.environ)
-        self._questions = Questions(handle.dialogs, loop.time, lambda: self.view.editor.empty, self.changed)
+        self._modals = Modals(self._show_modal)
+        self._questions = Questions(handle.dialogs, loop.time, self._at_rest, self.changed)
         self.view.panels = self._questions
         self._display.on_clock(self._questions.next_change)
         self._display.on_frame(self._draw_by_extensions)
@@ -88,6 +91,7 @@ class Interface:
             self._input.load_bindings(),
             Actions(self).table,
             self._questions,
+            self._modals,
             shortcut=self._run_shortcut,
             ask=self._input.completions.ask,
             submit=lambda: self.take_submission(follow_up=False),
@@ -166,6 +170,14 @@ class Interface:
         self._keyboard.offer(query, proposals)
         self.changed()
 
+    def _show_modal(self, modal: Modal | None) -> None:
+        self.view.modal = modal
+        self.changed()
+
+    def _at_rest(self) -> bool:
+        """True if a question may take the focus: nothing is typed, and nothing else is open."""
+        return self.view.editor.empty and not self._modals.open
+
     def _run_shortcut(self, key: str) -> bool:
         """Run the shortcut that an extension has for a key."""
         if key not in self._extension_calls.shortcuts:
@@ -226,9 +238,11 @@ class Interface:
         self._display.changed()
 
     async def choose(self, title: str, options: Sequence[str], chosen: int = 0) -> int | None:
-        names = list(options)
-        answer = await self.handle.dialogs.ask(Select(dialog_id(), title, names))
-        return names.index(answer) if answer in names else None
+        outcome = await self._modals.run(SearchList(title, [ListRow(option) for option in options], chosen=chosen))
+        return outcome.value if outcome.action == "confirm" else None
+
+    async def open(self, modal: Modal) -> Outcome:
+        return await self._modals.run(modal)
 
     def set_editor_text(self, text: str) -> None:
         self.view.editor.set_text(text)

@@ -1,4 +1,4 @@
-"""The keyboard: what gets a key. A question that has the focus, the completion list, the editor, the program."""
+"""The keyboard: what gets a key. A question that has the focus, a modal, the completion list, the editor, the program."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from tau.screen.bindings import Bindings
 from tau.screen.completion import Proposal, Query
 from tau.screen.input_events import InputEvent, Key, Paste
 from tau.screen.prompt import KeyResult, Prompt
+from tau.tui.modals import Modals
 from tau.tui.questions import Questions
 
 Action = Callable[[], None]
@@ -26,6 +27,7 @@ class Keyboard:
         bindings: Bindings,
         actions: Mapping[str, Action],
         questions: Questions,
+        modals: Modals,
         *,
         shortcut: Callable[[str], bool],
         ask: Callable[[Query], None],
@@ -35,6 +37,7 @@ class Keyboard:
         self._prompt = prompt
         self._actions = actions
         self._questions = questions
+        self._modals = modals
         self._shortcut = shortcut
         self._ask = ask
         self._submit = submit
@@ -43,8 +46,12 @@ class Keyboard:
         for event in events:
             if isinstance(event, Key):
                 self._key(event)
-            elif isinstance(event, Paste) and not self._questions.paste(event.text):
-                self._carry_out(KeyResult(True, self._prompt.paste(event.text)))
+            elif isinstance(event, Paste):
+                self._paste(event.text)
+
+    def _paste(self, text: str) -> None:
+        if not self._questions.paste(text) and not self._modals.paste(text):
+            self._carry_out(KeyResult(True, self._prompt.paste(text)))
 
     def offer(self, query: Query, proposals: Sequence[Proposal]) -> None:
         """Completions were found."""
@@ -52,7 +59,7 @@ class Keyboard:
 
     def _key(self, key: Key) -> None:
         actions = self.bindings.actions(key)
-        if self._questions.key(key, actions) or self._shortcut(key.id):
+        if self._questions.key(key, actions) or self._modals.key(key, actions) or self._shortcut(key.id):
             return
         result = self._prompt.key(key, actions)
         if result.used:

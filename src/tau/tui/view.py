@@ -15,6 +15,7 @@ from tau.screen.extension_ui import ExtensionUiState
 from tau.screen.footer import FooterState, footer_lines
 from tau.screen.frame import Cursor, Frame
 from tau.screen.lines import Line, Span
+from tau.screen.modals import Modal
 from tau.screen.panels import PanelView
 from tau.screen.prompt import Prompt
 from tau.screen.transcript import Transcript
@@ -50,6 +51,7 @@ class View:
         self._prompt = prompt
         self.working = working
         self.panels: Panels | None = None
+        self.modal: Modal | None = None  # in place of the editor
         self.extension_ui = ExtensionUiState()
         self.footer = FooterState("")
         self.queued: tuple[Sequence[str], Sequence[str]] = ((), ())  # steering, follow-ups
@@ -87,11 +89,17 @@ class View:
         if panel is not None and self.panels is not None and self.panels.focused:
             body, cursor = list(panel.lines), panel.cursor
         else:
-            body, cursor = self._editor(width, rows, now)
+            body, cursor = self._modal_or_editor(width, rows, now)
             above += panel.lines if panel is not None else ()
         if above or self.box_top or self.transcript.started:
             above.insert(0, ())  # a blank row below the transcript
         return _fitted(Box([*above, *body, *below], cursor), len(above), rows)
+
+    def _modal_or_editor(self, width: int, rows: int, now: float) -> tuple[list[Line], tuple[int, int] | None]:
+        if self.modal is None:
+            return self._editor(width, rows, now)
+        shown = self.modal.rows(width, int(rows * PANEL_SHARE))
+        return list(shown.lines), shown.cursor
 
     def _editor(self, width: int, rows: int, now: float) -> tuple[list[Line], tuple[int, int]]:
         shown = self.editor.view(width, max_editor_rows(rows))

@@ -1,0 +1,55 @@
+"""The modal that is open: gets every key until it closes, then its outcome goes to the coroutine that opened it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from tau.screen.input_events import Key
+from tau.screen.modals import CANCELLED, Modal, Outcome
+
+
+class Modals:
+    """`show` puts a modal in place of the editor, None puts the editor back."""
+
+    def __init__(self, show: Callable[[Modal | None], None]) -> None:
+        self._show = show
+        self._modal: Modal | None = None
+        self._outcome: asyncio.Future[Outcome] | None = None
+
+    @property
+    def open(self) -> bool:
+        return self._modal is not None
+
+    async def run(self, modal: Modal) -> Outcome:
+        """Show a modal until it closes. One that is open already is cancelled."""
+        self.cancel()
+        self._modal, self._outcome = modal, asyncio.get_running_loop().create_future()
+        outcome = self._outcome
+        self._show(modal)
+        try:
+            return await outcome
+        finally:
+            if self._outcome is outcome:
+                self._modal = self._outcome = None
+                self._show(None)
+
+    def key(self, key: Key, actions: Sequence[str]) -> bool:
+        """Handle a key. False: no modal is open."""
+        if self._modal is None:
+            return False
+        self._close_with(self._modal.key(key, actions))
+        return True
+
+    def paste(self, text: str) -> bool:
+        if self._modal is None:
+            return False
+        self._modal.paste(text)
+        return True
+
+    def cancel(self) -> None:
+        self._close_with(CANCELLED)
+
+    def _close_with(self, outcome: Outcome | None) -> None:
+        if outcome is not None and self._outcome is not None and not self._outcome.done():
+            self._outcome.set_result(outcome)
