@@ -22,6 +22,8 @@ class Program:
         terminal.on_ready(self.is_ready)
         if "orderly" in sys.argv:
             terminal.on_exit(lambda number: self.done.set_result(f"signal {number}"))
+        elif "stubborn" in sys.argv:
+            terminal.on_exit(lambda number: self.say(f"signal {number}"))
 
     def say(self, text: str) -> None:
         self.terminal.write(f"{text}\r\n".encode())
@@ -79,4 +81,5 @@ if __name__ == "__main__":
     if "late" in sys.argv:
         input("press enter: ")
     asyncio.run(main())
-    print("bye", flush=True)
+    if "quiet" not in sys.argv:
+        print("bye", flush=True)

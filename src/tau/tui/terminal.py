@@ -162,7 +162,12 @@ class Terminal:
         self.listeners.resume()
 
     def end_by_signal(self, number: int) -> None:
-        """The terminal is restored before the signal takes its usual effect."""
+        """The terminal is restored before the signal takes its usual effect.
+
+        When a window is closed, SIGHUP and the end of the input come together: they do not count as two.
+        """
+        if self._state.ending and number == self._signals.HANGUP:
+            return
         if self.listeners.exit is not None and not self._state.ending:
             self._state.ending = True
             self.listeners.exit(number)
