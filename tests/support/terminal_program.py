@@ -20,6 +20,7 @@ class Program:
         terminal.on_resize(lambda: None, lambda rows, columns: self.say(f"size {rows} {columns}"))
         terminal.on_resume(lambda: self.say("resumed"))
         terminal.on_ready(self.is_ready)
+        terminal.on_hand_over(lambda: b"handed over\r\n")
         if "orderly" in sys.argv:
             terminal.on_exit(lambda number: self.done.set_result(f"signal {number}"))
         elif "stubborn" in sys.argv:

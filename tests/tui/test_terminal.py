@@ -207,6 +207,7 @@ def test_another_program_gets_the_terminal_as_it_was(terminal: Terminal) -> None
         pytest.skip("no stty here")
     terminal.press("o")
     shown = terminal.wait("resumed")
+    assert shown.index("handed over") < shown.index("icanon")
     assert " icanon" in shown and " echo " in shown and "-icanon" not in shown
     terminal.press("a")
     terminal.wait("id='a'")
@@ -241,7 +242,7 @@ def test_a_stopped_program_gives_the_terminal_back_and_continues(shell: Terminal
         shell.type("x")
         shell.wait("id='x'")
         shell.signal(signal.SIGTSTP)
-    shell.wait("Stopped")
+    assert "handed over" in shell.wait("Stopped")
     wait_for_prompt(shell)
     assert shell.modes() - {"2004"} == set()  # bash turns on bracketed paste
     shell.type("stty -a | grep -c -- -icanon; fg\r")
