@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.terminal import Recorder, Screen
+from support.terminal_screen import Emulator, Screen
 from tau.screen.cells import line_width
 from tau.screen.colors import Depth
 from tau.screen.frame import Cursor, Frame
@@ -375,13 +375,12 @@ def test_after_a_resize_rows_in_the_history_are_drawn_again_rather_than_lost() -
     assert display.painter.first_visible == 3
 
 
-def test_the_recorder_of_the_harness_sees_modes() -> None:
-    recorder = Recorder()
-    from support.terminal import _SEQUENCE
-
-    for match in _SEQUENCE.finditer(b"\x1b[?2004h\x1b[>5u\x1b[>4;2m\x1b[?25l\x1b[22;2t"):
-        recorder.record(match)
-    assert recorder.modes == {"2004", "kitty", "otherKeys", "25", "title"}
-    for match in _SEQUENCE.finditer(b"\x1b[?2004l\x1b[<u\x1b[>4;0m\x1b[?25h\x1b[23;2t"):
-        recorder.record(match)
-    assert recorder.modes == set()
+def test_the_emulator_of_the_tests_records_modes_and_has_an_alternate_screen() -> None:
+    emulator = Emulator(2, 10)
+    emulator.feed(b"main\x1b[?2004h\x1b[>5u\x1b[>4;2m\x1b[?25l\x1b[22;2t\x1b[?104", lambda _: False)
+    assert emulator.recorder.modes == {"2004", "kitty", "otherKeys", "25", "title"}
+    emulator.feed(b"9hother", lambda _: False)
+    assert emulator.screen.display[0].rstrip() == "other"
+    emulator.feed(b"\x1b[?1049l\x1b[?2004l\x1b[<u\x1b[>4;0m\x1b[?25h\x1b[23;2t", lambda _: False)
+    assert emulator.recorder.modes == set()
+    assert emulator.screen.display[0].rstrip() == "main"
