@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.terminal import Recorder, Screen
+from support.terminal_screen import Emulator, Screen
 from tau.screen.cells import line_width
 from tau.screen.colors import Depth
 from tau.screen.frame import Cursor, Frame
@@ -298,6 +298,62 @@ def test_after_a_storm_of_sizes_the_screen_is_as_a_fresh_one() -> None:
     assert not any(row.strip() for row in display.screen.display[top + 3 :])
 
 
+STEPS = ["add", "forget", "other_program", "resize", "paint"]
+
+
+class Session:
+    """A transcript whose rows are settled once they are added, and a box of random height below it."""
+
+    def __init__(self, source: random.Random) -> None:
+        self.source = source
+        self.size = (source.randint(6, 20), source.randint(12, 60))
+        self.display = Display(*self.size, shell_rows=source.randint(0, 5))
+        self.rows: list[Line] = []
+        self.live_top = 0
+        self.paint()
+
+    def paint(self) -> None:
+        columns = self.size[1]
+        box = [line("─" * (columns - 1)), *[line("box")] * self.source.randint(1, self.size[0] - 3), line("foot")]
+        painter = self.display.painter
+        top = painter.first_visible
+        self.live_top = len(self.rows)
+        row = self.source.randint(self.live_top + 1, self.live_top + len(box) - 1)
+        cursor = Cursor(row, self.source.randint(0, 3)) if self.source.random() < 0.8 else None
+        self.display.feed(painter.paint(Frame(top, (*self.rows[top:], *box), cursor)))
+
+    def add(self) -> None:
+        self.rows += [line(f"row {len(self.rows) + index}") for index in range(self.source.randint(0, 30))]
+        self.paint()
+
+    def forget(self) -> None:
+        self.display.painter.forget()
+        self.paint()
+
+    def other_program(self) -> None:
+        painter = self.display.painter
+        self.display.feed(painter.leave(self.live_top) + b"other\r\n" * self.source.randint(0, 3))
+        painter.restart(self.live_top)
+        self.paint()
+
+    def resize(self) -> None:
+        self.size = (self.source.randint(6, 20), self.source.randint(12, 60))
+        self.display.screen.resize(*self.size)
+        self.display.painter.resize(*self.size, reflows=False, live_top=self.live_top)
+        self.paint()
+
+
+@given(st.randoms(use_true_random=False), st.lists(st.sampled_from(STEPS), max_size=10))
+def test_every_row_is_shown_once_whatever_happens(source: random.Random, steps: list[str]) -> None:
+    session = Session(source)
+    for step in steps:
+        getattr(session, step)()
+    session.display.feed(session.display.painter.leave(session.live_top))
+    seen = session.display.rows()
+    assert [row for row in seen if row.startswith("row")] == [plain_text(row) for row in session.rows]
+    assert not session.display.screen.cursor.hidden
+
+
 def test_a_terminal_that_reflows_has_split_the_rows() -> None:
     """40 columns become 15: a row of 39 cells takes three, so the box began four rows above the cursor's."""
     display = Display(10, 40)
@@ -319,13 +375,12 @@ def test_after_a_resize_rows_in_the_history_are_drawn_again_rather_than_lost() -
     assert display.painter.first_visible == 3
 
 
-def test_the_recorder_of_the_harness_sees_modes() -> None:
-    recorder = Recorder()
-    from support.terminal import _SEQUENCE
-
-    for match in _SEQUENCE.finditer(b"\x1b[?2004h\x1b[>5u\x1b[>4;2m\x1b[?25l\x1b[22;2t"):
-        recorder.record(match)
-    assert recorder.modes == {"2004", "kitty", "otherKeys", "25", "title"}
-    for match in _SEQUENCE.finditer(b"\x1b[?2004l\x1b[<u\x1b[>4;0m\x1b[?25h\x1b[23;2t"):
-        recorder.record(match)
-    assert recorder.modes == set()
+def test_the_emulator_of_the_tests_records_modes_and_has_an_alternate_screen() -> None:
+    emulator = Emulator(2, 10)
+    emulator.feed(b"main\x1b[?2004h\x1b[>5u\x1b[>4;2m\x1b[?25l\x1b[22;2t\x1b[?104", lambda _: False)
+    assert emulator.recorder.modes == {"2004", "kitty", "otherKeys", "25", "title"}
+    emulator.feed(b"9hother", lambda _: False)
+    assert emulator.screen.display[0].rstrip() == "other"
+    emulator.feed(b"\x1b[?1049l\x1b[?2004l\x1b[<u\x1b[>4;0m\x1b[?25h\x1b[23;2t", lambda _: False)
+    assert emulator.recorder.modes == set()
+    assert emulator.screen.display[0].rstrip() == "main"

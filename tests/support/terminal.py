@@ -6,12 +6,10 @@ TERM=dumb. pyte does not know some sequences; they are taken out and recorded.
 
 from __future__ import annotations
 
-import copy
 import errno
 import fcntl
 import os
 import pty
-import re
 import select
 import signal
 import struct
@@ -22,19 +20,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import pyte
-
 from support.terminal_keys import key_bytes
+from support.terminal_screen import Emulator
 
 TIMEOUT_S = 20.0
 QUIET_S = 0.15
 PUMP_S = 0.2
 
-_SEQUENCE = re.compile(
-    rb"\x1b\[(?P<mark>[?<>=]?)(?P<parameters>[0-9;:]*)(?P<more>[ -/]*)(?P<final>[@-~])"
-    rb"|\x1b(?P<kind>[]P_])(?P<string>[^\x07\x1b]*)(?:\x07|\x1b\\)"
-)
-_UNFINISHED = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*|[]P_][^\x07\x1b]*\x1b?)?\Z")
 _ANSWERS: dict[bytes, bytes] = {
     b"\x1b[?u": b"\x1b[?0u",
     b"\x1b]11;?\x1b\\": b"\x1b]11;rgb:1e1e/1e1e/2e2e\x1b\\",
@@ -56,72 +48,6 @@ ANSWERS: dict[str, dict[bytes, bytes]] = {
 }
 
 
-class Screen(pyte.HistoryScreen):
-    """pyte, with the resize of a terminal that cuts rows and does not reflow, and keeps the cursor on its row."""
-
-    def resize(self, lines: int | None = None, columns: int | None = None) -> None:
-        lines, columns = lines or self.lines, columns or self.columns
-        for _ in range(max(0, self.cursor.y - lines + 1)):
-            self.history.top.append(copy.copy(self.buffer[0]))
-            for row in range(self.lines):
-                self.buffer[row] = self.buffer[row + 1]
-            self.cursor.y -= 1
-        for row in [row for row in self.buffer if row >= lines]:
-            del self.buffer[row]
-        for line in self.buffer.values():
-            for column in [column for column in line if column >= columns]:
-                del line[column]
-        self.lines, self.columns = lines, columns
-        self.margins = None
-        self.cursor.x = min(self.cursor.x, columns - 1)
-        self.dirty.update(range(lines))
-
-
-class Recorder:
-    """What pyte does not know: modes, hyperlinks, titles; every private mode that is on."""
-
-    def __init__(self) -> None:
-        self.modes: set[str] = set()
-        self.links: list[str] = []
-        self.titles: list[str] = []
-        self.frames = 0
-
-    def record(self, match: re.Match[bytes]) -> bool:
-        """True if pyte should see the sequence."""
-        if match["kind"]:
-            self._string(match["kind"], match["string"].decode(errors="replace"))
-            return False
-        mark, parameters, final = match["mark"].decode(), match["parameters"].decode(), match["final"].decode()
-        match (mark, final):
-            case ("?", "h" | "l"):
-                for number in parameters.split(";"):
-                    self._mode(number, final == "h")
-                return parameters in ("25", "7", "1049")
-            case (">", "u"):
-                self.modes.add("kitty")
-            case ("<", "u"):
-                self.modes.discard("kitty")
-            case (">", "m"):
-                self._mode("otherKeys", not parameters.endswith(";0") and parameters != "4")
-            case ("", "t"):
-                self._mode("title", parameters.startswith("22"))
-            case ("", _):
-                return not match["more"]
-        return False
-
-    def _mode(self, number: str, on: bool) -> None:
-        self.frames += number == "2026" and on
-        if number in ("25", "7"):
-            on = not on  # the cursor is visible, and lines wrap, by default
-        (self.modes.add if on else self.modes.discard)(number)
-
-    def _string(self, kind: bytes, text: str) -> None:
-        if kind == b"]" and text.startswith("8;"):
-            self.links.append(text.split(";", 2)[2])
-        elif kind == b"]" and text.startswith(("0;", "2;")):
-            self.titles.append(text[2:])
-
-
 class Terminal:
     def __init__(
         self,
@@ -132,12 +58,10 @@ class Terminal:
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
     ) -> None:
-        self.recorder = Recorder()
         self._answers = ANSWERS[answers]
-        self._screen = Screen(cols, rows, history=1_000_000, ratio=0.5)
-        self._stream = pyte.ByteStream(self._screen)
+        self._emulator = Emulator(rows, cols)
+        self.recorder = self._emulator.recorder
         self._raw = bytearray()
-        self._unfinished = b""
         self._ended = False
         self._master, slave = pty.openpty()
         self._set_size(rows, cols)
@@ -183,7 +107,7 @@ class Terminal:
 
     def resize(self, rows: int, cols: int) -> None:
         self._pump(0)
-        self._screen.resize(rows, cols)
+        self._emulator.resize(rows, cols)
         self._set_size(rows, cols)
 
     # Output
@@ -212,22 +136,24 @@ class Terminal:
 
     def screen(self) -> list[str]:
         self._pump(0)
-        return [row.rstrip() for row in self._screen.display]
+        return [row.rstrip() for row in self._emulator.screen.display]
 
     def history(self) -> list[str]:
         """The rows that have been scrolled off."""
         self._pump(0)
-        columns = self._screen.columns
-        return ["".join(row[column].data for column in range(columns)).rstrip() for row in self._screen.history.top]
+        columns = self._emulator.screen.columns
+        return [
+            "".join(row[column].data for column in range(columns)).rstrip() for row in self._emulator.screen.history.top
+        ]
 
     def cells(self, row: int) -> list[Any]:
         """The characters of a row with their colours."""
-        return [self._screen.buffer[row][column] for column in range(self._screen.columns)]
+        return [self._emulator.screen.buffer[row][column] for column in range(self._emulator.screen.columns)]
 
     def cursor(self) -> tuple[int, int]:
         """Row and column."""
         self._pump(0)
-        return self._screen.cursor.y, min(self._screen.cursor.x, self._screen.columns - 1)
+        return self._emulator.screen.cursor.y, min(self._emulator.screen.cursor.x, self._emulator.screen.columns - 1)
 
     def modes(self) -> set[str]:
         """What differs from a terminal at rest: numbers of private modes ("25" is a hidden cursor), "kitty", …"""
@@ -262,7 +188,7 @@ class Terminal:
         fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
 
     def _shown(self) -> str:
-        return "\n".join(row.rstrip() for row in self._screen.display)
+        return "\n".join(row.rstrip() for row in self._emulator.screen.display)
 
     def _until(self, done: Callable[[], bool], timeout: float, failure: str) -> None:
         deadline = time.monotonic() + timeout
@@ -289,22 +215,14 @@ class Terminal:
                 break
             anything = True
             self._raw += data
-            self._feed(data)
+            self._emulator.feed(data, self._answer)
         return anything
 
-    def _feed(self, data: bytes) -> None:
-        data = self._unfinished + data
-        cut = match.start() if (match := _UNFINISHED.search(data)) else len(data)
-        data, self._unfinished = data[:cut], data[cut:]
-        position = 0
-        for match in _SEQUENCE.finditer(data):
-            self._stream.feed(data[position : match.start()])
-            position = match.end()
-            if answer := self._answers.get(match[0]):
-                self.type(answer)
-            elif self.recorder.record(match):
-                self._stream.feed(match[0])
-        self._stream.feed(data[position:])
+    def _answer(self, sequence: bytes) -> bool:
+        answer = self._answers.get(sequence)
+        if answer is not None:
+            self.type(answer)
+        return answer is not None
 
 
 # The pseudo terminal becomes the controlling terminal of the new session.

@@ -20,8 +20,11 @@ class Program:
         terminal.on_resize(lambda: None, lambda rows, columns: self.say(f"size {rows} {columns}"))
         terminal.on_resume(lambda: self.say("resumed"))
         terminal.on_ready(self.is_ready)
+        terminal.on_hand_over(lambda: b"handed over\r\n")
         if "orderly" in sys.argv:
             terminal.on_exit(lambda number: self.done.set_result(f"signal {number}"))
+        elif "stubborn" in sys.argv:
+            terminal.on_exit(lambda number: self.say(f"signal {number}"))
 
     def say(self, text: str) -> None:
         self.terminal.write(f"{text}\r\n".encode())
@@ -79,4 +82,5 @@ if __name__ == "__main__":
     if "late" in sys.argv:
         input("press enter: ")
     asyncio.run(main())
-    print("bye", flush=True)
+    if "quiet" not in sys.argv:
+        print("bye", flush=True)

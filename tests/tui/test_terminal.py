@@ -165,6 +165,24 @@ def test_the_terminal_is_restored_at_once_after_the_start() -> None:
         assert "62;22" not in terminal.wait_quiet().partition("bye")[2]
 
 
+def test_a_hang_up_lets_the_program_end_in_order() -> None:
+    with started("orderly", "quiet") as terminal:
+        terminal.hang_up()
+        assert terminal.process.wait(20) == 0
+
+
+def test_a_second_signal_ends_a_program_that_does_not_end() -> None:
+    with started("stubborn") as terminal:
+        terminal.signal(signal.SIGTERM)
+        terminal.wait("signal 15")
+        terminal.signal(signal.SIGHUP)
+        terminal.press("a")
+        terminal.wait("id='a'")
+        terminal.signal(signal.SIGTERM)
+        assert terminal.wait_end() == -signal.SIGTERM
+        assert is_restored(terminal)
+
+
 def test_a_hang_up_ends_the_program() -> None:
     with started() as terminal:
         terminal.hang_up()
@@ -189,6 +207,7 @@ def test_another_program_gets_the_terminal_as_it_was(terminal: Terminal) -> None
         pytest.skip("no stty here")
     terminal.press("o")
     shown = terminal.wait("resumed")
+    assert shown.index("handed over") < shown.index("icanon")
     assert " icanon" in shown and " echo " in shown and "-icanon" not in shown
     terminal.press("a")
     terminal.wait("id='a'")
@@ -223,7 +242,7 @@ def test_a_stopped_program_gives_the_terminal_back_and_continues(shell: Terminal
         shell.type("x")
         shell.wait("id='x'")
         shell.signal(signal.SIGTSTP)
-    shell.wait("Stopped")
+    assert "handed over" in shell.wait("Stopped")
     wait_for_prompt(shell)
     assert shell.modes() - {"2004"} == set()  # bash turns on bracketed paste
     shell.type("stty -a | grep -c -- -icanon; fg\r")

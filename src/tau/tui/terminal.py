@@ -48,6 +48,7 @@ class Listeners:
         self.resize_started: Callable[[], None] = lambda: None
         self.resized: Callable[[int, int], None] = lambda _rows, _columns: None  # the size has settled
         self.resume: Callable[[], None] = lambda: None
+        self.hand_over: Callable[[], bytes] = bytes
         self.suspend: Callable[[], None] | None = None  # None: suspend at once
         self.exit: Callable[[int], None] | None = None  # None: end at once
 
@@ -88,8 +89,12 @@ class Terminal:
         """`started` at the first change of the size, `settled` with rows and columns when no other has followed."""
         self.listeners.resize_started, self.listeners.resized = started, settled
 
+    def on_hand_over(self, callback: Callable[[], bytes]) -> None:
+        """What to write before a stop, or before another program gets the terminal: it should find a free line."""
+        self.listeners.hand_over = callback
+
     def on_suspend(self, callback: Callable[[], None]) -> None:
-        """SIGTSTP has come; the callback prepares the screen and calls `suspend`."""
+        """SIGTSTP has come; the callback calls `suspend`."""
         self.listeners.suspend = callback
 
     def on_resume(self, callback: Callable[[], None]) -> None:
@@ -144,6 +149,7 @@ class Terminal:
     @contextmanager
     def handed_over(self) -> Iterator[None]:
         """Another program uses the terminal."""
+        self.write(self.listeners.hand_over())
         self._leave()
         try:
             yield
@@ -162,7 +168,12 @@ class Terminal:
         self.listeners.resume()
 
     def end_by_signal(self, number: int) -> None:
-        """The terminal is restored before the signal takes its usual effect."""
+        """The terminal is restored before the signal takes its usual effect.
+
+        When a window is closed, SIGHUP and the end of the input come together: they do not count as two.
+        """
+        if self._state.ending and number == self._signals.HANGUP:
+            return
         if self.listeners.exit is not None and not self._state.ending:
             self._state.ending = True
             self.listeners.exit(number)

@@ -27,6 +27,10 @@ class NotATerminalError(UsageError):
     """Neither standard input nor standard output is a terminal that can be opened."""
 
 
+def _open(name: str) -> int:
+    return os.open(name, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
 class Tty:
     def __init__(self, fd: int) -> None:
         self.fd = fd
@@ -35,9 +39,12 @@ class Tty:
     @classmethod
     def open(cls) -> Tty:
         for descriptor in (0, 1, 2):
-            with suppress(OSError, termios.error):
+            with suppress(OSError):
                 name = os.ttyname(descriptor)
-                return cls(os.open(name, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC))
+                return cls(_open(name))
+        if os.isatty(0) or os.isatty(1):  # its device is another user's (su), or outside of a container
+            with suppress(OSError):
+                return cls(_open("/dev/tty"))
         raise NotATerminalError("tau needs a terminal for its interface; use --plain or -p without one")
 
     def set_raw(self) -> None:
