@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tau.screen.cells import text_width
-from tau.screen.editor import Editor, Image
+from tau.screen.editor import Editor, Image, motion
 from tau.screen.editor.editor import CHANGES, MOTIONS, OWN
+from tau.screen.editor.layout import Layout
 from tau.screen.editor.motion import clusters
+from tau.screen.editor.view import Viewport
 from tau.screen.lines import plain_text
 
 LETTERS = [
@@ -186,3 +189,51 @@ def test_taking_returns_the_expanded_text_and_clears(history: list[tuple[str, st
     assert editor.take().text == expanded
     assert editor.empty
     assert editor.text == ""
+
+
+@given(texts, st.integers(0, 60))
+def test_edges_near_a_column_are_those_of_the_whole_line(text: str, column: int) -> None:
+    line = line_of(text)
+    known = sorted(edges(line))
+    column = min(column, len(line))
+    assert motion.next_edge(line, column) == next((edge for edge in known if edge > column), len(line))
+    assert motion.previous_edge(line, column) == max([edge for edge in known if edge < column], default=0)
+    assert motion.nearest_edge(line, column) == next(edge for edge in known if edge >= column)
+    assert motion.word_left(line, column) in known
+    assert motion.word_right(line, column) in known
+
+
+def line_of(text: str) -> str:
+    return text.replace("\n", "")
+
+
+@given(st.lists(st.tuples(steps, st.integers(4, 30)), max_size=20))
+def test_a_view_after_every_step_equals_a_fresh_one(history: list[tuple[tuple[str, str], int]]) -> None:
+    editor = Editor()
+    for step, width in history:
+        run(editor, step)
+        view = editor.view(width, 10_000)
+        editor._viewport = Viewport(editor._layout)
+        editor._layout.forget()
+        assert editor.view(width, 10_000) == view
+
+
+def test_a_key_measures_only_the_line_that_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    editor = Editor()
+    editor.set_text("a long line that is wrapped\n" * 10_000)
+    editor.view(12, 5)
+    measured = 0
+    height = Layout.height
+
+    def counting(layout: Layout, line: str) -> int:
+        nonlocal measured
+        measured += 1
+        return height(layout, line)
+
+    monkeypatch.setattr(Layout, "height", counting)
+    for action in ("cursorUp", "cursorLeft", "deleteCharBackward", "undo"):
+        editor.perform(f"tui.editor.{action}")
+        editor.view(12, 5)
+    editor.insert("x\ny")
+    editor.view(12, 5)
+    assert measured < 10

@@ -119,6 +119,15 @@ def test_a_key_that_the_file_gives_to_the_application_is_left() -> None:
     assert press(on, "L").used  # a key of the tree is text here
 
 
+def test_the_mode_follows_the_text() -> None:
+    on = prompt()
+    modes = []
+    for name in ("!", "!", "backspace", "backspace", "/", "x"):
+        press(on, name)
+        modes.append(on.mode)
+    assert modes == ["bash", "bashExcluded", "bash", "prompt", "prompt", "command"]
+
+
 def test_a_jump_takes_the_next_character_and_escape_cancels_it() -> None:
     on = prompt()
     press(on, "a", "b", "home", "ctrl+]", "b", "x")

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from tau.screen.completion import Accepted, CompletionList, Proposal, Query
 from tau.screen.editor import Editor
 from tau.screen.input_events import Key
+from tau.screen.input_mode import InputMode, input_mode
 from tau.screen.key_table import KEYS
 
 
@@ -32,6 +33,11 @@ class Prompt:
     def __init__(self, editor: Editor, completion: CompletionList) -> None:
         self.editor = editor
         self.completion = completion
+
+    @property
+    def mode(self) -> InputMode:
+        """What the text is so far: the first line decides."""
+        return input_mode(self.editor.first_line)
 
     def key(self, key: Key, actions: Sequence[str]) -> KeyResult:
         """A key with the ids that are bound to it, in all contexts."""

@@ -29,9 +29,19 @@ def end_of(start: Position, text: str) -> Position:
     return Position(start.line + lines, len(text) - text.rfind("\n") - 1)
 
 
+class Change(NamedTuple):
+    """Lines that an edit replaced: from `first` on, `removed` lines by `added` ones."""
+
+    first: int
+    removed: int
+    added: int
+
+
 class Buffer:
     def __init__(self) -> None:
         self.lines = [""]
+        self.edits = 0  # how many there were
+        self.last_change = Change(0, 0, 0)
 
     @property
     def text(self) -> str:
@@ -58,6 +68,8 @@ class Buffer:
         new[0] = before + new[0]
         new[-1] += after
         self.lines[start.line : end.line + 1] = new
+        self.edits += 1
+        self.last_change = Change(start.line, end.line + 1 - start.line, len(new))
         return Edit(start, removed, text)
 
     def revert(self, edit: Edit) -> None:

@@ -29,7 +29,7 @@ class Editor:
         self._document = Document()
         self._markers = Markers()
         self._layout = Layout(self._markers)
-        self._viewport = Viewport()
+        self._viewport = Viewport(self._layout)
         self._goal = (Position(0, 0), 0)  # a cursor that moved by rows, and the cell that it keeps to
         self._recalled = -1  # version of the document when a history entry was put into it
         self._jump: Literal["", "forward", "backward"] = ""
@@ -174,7 +174,7 @@ class Editor:
 
     def view(self, width: int, max_rows: int) -> EditorView:
         self._layout.resize(max(width, 1))
-        return self._viewport.view(self._document.lines, self.cursor, self._layout, max_rows)
+        return self._viewport.view(self._document.buffer, self.cursor, max_rows)
 
     # Rows
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tau.screen.editor.buffer import Position
+from tau.screen.editor.buffer import Buffer, Position
 from tau.screen.editor.layout import Layout
 from tau.screen.lines import Line
 
@@ -29,34 +29,63 @@ def more_label(arrow: str, hidden: int) -> str:
     return f"{arrow} {hidden} more" if hidden else ""
 
 
+class Heights:
+    """How many rows each line of a buffer has. After an edit only the lines that it changed are measured again."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._state: tuple[Buffer | None, int, int] = (None, 0, 0)  # buffer, its edits, width
+        self._heights: list[int] = []
+
+    def of(self, buffer: Buffer) -> list[int]:
+        height = self._layout.height
+        known, edits, width = self._state
+        first, removed, added = buffer.last_change
+        if known is not buffer or width != self._layout.width or buffer.edits > edits + 1:
+            self._heights = [height(line) for line in buffer.lines]
+        elif buffer.edits == edits + 1:
+            self._heights[first : first + removed] = [height(line) for line in buffer.lines[first : first + added]]
+        self._state = (buffer, buffer.edits, self._layout.width)
+        return self._heights
+
+
 class Viewport:
     """Which rows are visible: scrolls only as far as the cursor makes necessary."""
 
-    def __init__(self) -> None:
-        self._top = 0
+    def __init__(self, layout: Layout) -> None:
         self.rows = MIN_ROWS
+        self._layout = layout
+        self._heights = Heights(layout)
+        self._top = 0
 
-    def view(self, lines: list[str], cursor: Position, layout: Layout, max_rows: int) -> EditorView:
+    def view(self, buffer: Buffer, cursor: Position, max_rows: int) -> EditorView:
         self.rows = max(max_rows, 1)
-        heights = [layout.height(line) for line in lines]
+        heights = self._heights.of(buffer)
         total = sum(heights)
-        wrapped = layout.line(lines[cursor.line])
-        cursor_row = sum(heights[: cursor.line]) + wrapped.row_of(cursor.column)
+        wrapped = self._layout.line(buffer.lines[cursor.line])
+        row_in_line = wrapped.row_of(cursor.column)
+        cursor_row = sum(heights[: cursor.line]) + row_in_line
         top = min(max(self._top, cursor_row - self.rows + 1), cursor_row, max(total - self.rows, 0))
         self._top = top
-        shown = self._rows(lines, heights, layout)
-        column = min(wrapped.cell_of(cursor.column), max(layout.width - 1, 0))
+        line, skip = _back(heights, cursor.line, row_in_line - (cursor_row - top))
+        shown = self._rows(buffer.lines, heights, line, skip)
+        column = min(wrapped.cell_of(cursor.column), max(self._layout.width - 1, 0))
         return EditorView(tuple(shown), cursor_row - top, column, top, max(total - top - len(shown), 0))
 
-    def _rows(self, lines: list[str], heights: list[int], layout: Layout) -> list[Line]:
-        line, skip = 0, self._top
-        while skip >= heights[line]:
-            skip -= heights[line]
-            line += 1
+    def _rows(self, lines: list[str], heights: list[int], line: int, skip: int) -> list[Line]:
+        """Rows from a row of a line on, as many as are visible."""
         shown: list[Line] = []
         while line < len(lines) and len(shown) < self.rows:
-            wrapped = layout.line(lines[line])
+            wrapped = self._layout.line(lines[line])
             last = min(heights[line], skip + self.rows - len(shown))
-            shown += [wrapped.row_line(row, layout.width) for row in range(skip, last)]
+            shown += [wrapped.row_line(row, self._layout.width) for row in range(skip, last)]
             line, skip = line + 1, 0
         return shown
+
+
+def _back(heights: list[int], line: int, row: int) -> tuple[int, int]:
+    """A row of a line, where a negative row is in a line before it."""
+    while row < 0:
+        line -= 1
+        row += heights[line]
+    return line, row
