@@ -10,6 +10,7 @@ from tau.core.text.diff import changes, render_diff, split_lines
 from tau.records.base import UNSET
 from tau.records.events import Outcome
 from tau.records.messages import BashExecution, Image, Text
+from tau.records.tools import Truncation
 from tau.screen.cards import Card
 from tau.screen.cards.bash import BashCard
 from tau.screen.cards.diff import diff_rows
@@ -74,6 +75,17 @@ def test_running_calls_show_the_tail_of_their_output_and_the_time() -> None:
     assert state == card.state(12.9) != card.state(13.1)
 
 
+def test_of_a_running_call_the_last_200_lines_are_kept() -> None:
+    card = ToolCard("bash")
+    card.start({"command": "make"}, 0)
+    cut = Truncation("", True, "lines", 5000, 0, 1000, 0, False, False, 2000, 50_000)
+    card.update(Outcome([Text(numbered(1000))], {"truncation": cut, "fullOutputPath": "/tmp/x"}))
+    assert texts(card)[1] == "  … 4,995 earlier lines, Ctrl+O"
+    expanded = texts(card, Look(60, expanded=True))
+    assert expanded[1:3] == ["  … 4,800 earlier lines", "  line 801"]
+    assert len(expanded) == 202
+
+
 def test_the_duration_is_shown_above_a_tenth_of_a_second() -> None:
     card = finished("bash", {"command": "true"}, "(no output)")
     assert texts(card) == ["✓ $ true", "  (no output)"]
@@ -105,6 +117,8 @@ def test_previews_have_the_lines_of_the_table(
     note = f"  … {50 - shown} {where} lines, Ctrl+O"
     lines = [f"  line {number}" for number in range(1, 51)]
     assert rows[1:] == ([note, *lines[-shown:]] if where == "earlier" else [*lines[:shown], note])
+    plain = texts(finished(name, arguments, numbered(50)), Look(0))
+    assert plain == [title, *(row.strip().removesuffix(", Ctrl+O") for row in rows[1:])]
     expanded = texts(finished(name, arguments, numbered(50)), Look(60, expanded=True))
     assert expanded[-50:] == lines
 

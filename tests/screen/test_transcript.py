@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tau.records.base import replace
 from tau.records.deltas import TextDelta, TextEnd, ThinkingDelta, ThinkingEnd, ToolCallDelta, ToolCallStart
@@ -210,6 +214,34 @@ def test_no_word_is_lost_when_the_width_changes(width: int) -> None:
     words = " ".join(rows).split()
     assert list(dict.fromkeys(words)) == text.split()
     assert len(words) - 200 <= 20
+
+
+SEPARATORS = [" ", " ", " ", " ", ".\n", "\n\n", "\n- ", "\n1. ", "\n```\n", " **", " `", "\n\n> "]
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.randoms(use_true_random=False), st.integers(3, 30))
+def test_no_word_is_lost_whatever_the_sizes_are_while_an_answer_streams(random: Random, height: int) -> None:
+    transcript = Transcript()
+    printer = Printer(transcript, height, random.randrange(20, 100))
+    transcript.apply(MessageStart(ANSWER), 0)
+    count = 0
+    for _ in range(random.randrange(5, 40)):
+        if random.random() < 0.7:
+            words = range(count, count + random.randrange(1, 30))
+            count = words.stop
+            text = "".join(f"w{number}x{random.choice(SEPARATORS)}" for number in words)
+            transcript.apply(MessageUpdate(TextDelta(0, text)), 0)
+        elif random.random() < 0.5:
+            printer.width = random.randrange(20, 100)
+        else:
+            transcript.expanded = not transcript.expanded
+        printer.paint()
+    transcript.apply(MessageUpdate(TextEnd(0, "")), 0)
+    printer.paint()
+    found = re.findall(r"w\d+x", " ".join(printer.rows))
+    assert list(dict.fromkeys(found)) == [f"w{number}x" for number in range(count)]
+    assert len(found) <= count * 1.1 + 20
 
 
 def test_tools_side_by_side_are_in_the_order_of_their_calls() -> None:

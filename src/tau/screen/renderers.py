@@ -68,8 +68,10 @@ class Renderers:
         self._renders_message = renders_message
         self._requests: list[DrawRequest] = []
 
-    def tool(self, name: str, part: Part) -> Drawing | None:
-        return Drawing(part, name, self._requests) if self._renders_tool(name) else None
+    def tool(self, name: str) -> dict[Part, Drawing]:
+        """The parts of a tool's card that an extension draws."""
+        parts: tuple[Part, ...] = ("call", "result") if self._renders_tool(name) else ()
+        return {part: Drawing(part, name, self._requests) for part in parts}
 
     def message(self, kind: str) -> Drawing | None:
         return Drawing("message", kind, self._requests) if self._renders_message(kind) else None

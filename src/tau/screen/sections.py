@@ -22,7 +22,7 @@ class Block:
     be printed already.
     """
 
-    __slots__ = ("_key", "_replaces", "_rows", "card", "forgotten", "lead")
+    __slots__ = ("_frozen", "_key", "_replaces", "_rows", "card", "forgotten", "lead")
 
     def __init__(self, card: Card, *, lead: bool = False, replaces: bool = False) -> None:
         self.card = card
@@ -31,6 +31,13 @@ class Block:
         self._replaces = replaces
         self._key: tuple[Look, Hashable, bool] | None = None
         self._rows: list[Line] = []
+        # After another width: the number of rows that were printed before, and how many characters they stand for.
+        self._frozen: tuple[int, int] | None = None
+
+    def inherit(self, other: Block) -> None:
+        """Take the place of a block whose first rows may be printed, with any width."""
+        if other._frozen is not None:
+            self._key, self._rows, self._frozen = other._key, other._rows, other._frozen
 
     def rows(self, look: Look, now: float, printed: int = 0) -> list[Line]:
         """The first `printed` rows are above the screen: they stay as they are, and do not get fewer."""
@@ -51,18 +58,23 @@ class Block:
         if self._key is None:
             return rows + [()] * (printed - len(rows)) if self._replaces else rows
         kept = self._rows[:printed]
-        same_width = self._key[0].width == look.width
-        return kept + rows[len(kept) if same_width else _rows_with(kept, rows) :]
+        if self._frozen is None and self._key[0].width == look.width:
+            return kept + rows[len(kept) :]
+        count, characters = self._frozen or (0, 0)
+        characters += sum(_length(row) for row in kept[count:])
+        skip, before = _rows_with(characters, rows)
+        self._frozen = len(kept), before
+        return kept + rows[skip:]
 
 
-def _rows_with(printed: Sequence[Line], rows: Sequence[Line]) -> int:
-    """The number of rows that hold no more than the text of `printed`, which was made for another width."""
-    characters = sum(_length(row) for row in printed)
+def _rows_with(characters: int, rows: Sequence[Line]) -> tuple[int, int]:
+    """The number of rows that hold at most so many characters, and how many they hold."""
+    before = 0
     for number, row in enumerate(rows):
-        characters -= _length(row)
-        if characters < 0:
-            return number
-    return len(rows)
+        if before + _length(row) > characters:
+            return number, before
+        before += _length(row)
+    return len(rows), before
 
 
 def _length(row: Line) -> int:
@@ -175,7 +187,10 @@ class TextSection:
         for piece in pieces:
             begun = self._tail.begun
             card = PieceCard(piece if begun else piece._replace(gap=False), self._style)
-            self._settled.append(Block(card, lead=not begun))
+            block = Block(card, lead=not begun)
+            block.inherit(self._last)
+            self._last = Block(self._tail)
+            self._settled.append(block)
             self._tail.begun, self._last.lead = True, False
 
     def splice(self, start: int, end: int, blocks: Sequence[Block] = ()) -> None:

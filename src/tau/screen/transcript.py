@@ -162,6 +162,8 @@ class Transcript:
     def rows(self, first: int, width: int, now: float) -> tuple[int, list[Line]]:
         """The rows from `first` on, and the absolute number of the first of them."""
         self.changed = False
+        if width != self.look.width and first > self._base:  # what is printed has the width before
+            self._base = forget(list(lay_out(self._sections, self._base, first, self.look, now)), first, self._base)
         look = self.look = self.look._replace(width=width)
         laid_out = list(lay_out(self._sections, self._base, first, look, now))
         self._base = forget(laid_out, first, self._base)

@@ -193,8 +193,9 @@ class _Reader:
             self._marks.pop()
         elif name in ("Link", "Image"):
             url = self._urls.pop()
-            if name == "Image" and not self._stack[-1].pieces:
-                self._stack[-1].pieces.append(Inline("picture", url=url))
+            pieces = self._stack[-1].pieces
+            if name == "Image" and (not pieces or pieces[-1].url != url):
+                pieces.append(Inline("picture", url=url))
         else:
             self._close(self._stack.pop())
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from tau.records.messages import BashExecution
+from tau.screen.cards.previews import tail_rows
 from tau.screen.cards.text import duration, indented, more, text_lines
-from tau.screen.cards.tools import RING_LINES, SHOWN_FROM_S, tail_rows
+from tau.screen.cards.tools import RING_LINES, SHOWN_FROM_S
 from tau.screen.lines import Line, Span
 from tau.screen.look import Look, wrap
 from tau.screen.markdown import prefixed

@@ -30,7 +30,7 @@ class _Row(NamedTuple):
 
 def diff_rows(diff: str, look: Look) -> list[Line]:
     lines = clean_text(diff).split("\n")
-    hidden = 0 if look.expanded or look.plain else max(len(lines) - MAX_LINES, 0)
+    hidden = 0 if look.expanded else max(len(lines) - MAX_LINES, 0)
     if hidden:
         lines = lines[:MAX_LINES]
     rows: list[Line] = []

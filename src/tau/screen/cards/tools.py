@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Hashable, Mapping
+from typing import Any, Literal
 
-from tau.core.text.highlight import language_of_file
-from tau.records.base import encode, to_builtins
+from tau.records.base import encode, replace, to_builtins
 from tau.records.events import Outcome
+from tau.records.messages import Text
 from tau.screen.cards.diff import diff_rows
 from tau.screen.cards.messages import image_text, images_of, text_of
-from tau.screen.cards.text import clip, duration, head, indented, more, text_lines
+from tau.screen.cards.previews import OTHER_ROWS, PREVIEW_ROWS, head_of_code, head_of_text, last_lines, tail_rows
+from tau.screen.cards.text import clip, duration, head, indented, text_lines
 from tau.screen.cards.tool_titles import arriving_arguments, title_lines
-from tau.screen.code import code_rows
 from tau.screen.lines import Line, Span
 from tau.screen.look import Look, wrap
 from tau.screen.markdown import prefixed
 from tau.screen.renderers import Renderers
-from tau.screen.safe_text import clean_text, output_lines
 
 RING_LINES = 200  # of the output of a running call
 SHOWN_FROM_S = 0.1  # a shorter duration is not shown
@@ -27,23 +26,6 @@ TITLE_ROWS = 10
 
 Status = Literal["arriving", "running", "done", "failed", "aborted"]
 
-
-class Preview(NamedTuple):
-    """How many rows of a result are shown unless it is expanded, and from which end."""
-
-    rows: int
-    end: Literal["head", "tail"] = "head"
-
-
-PREVIEWS = {
-    "bash": Preview(5, "tail"),
-    "read": Preview(10),
-    "write": Preview(10),
-    "ls": Preview(20),
-    "find": Preview(20),
-    "grep": Preview(15),
-}
-OTHER = Preview(10)
 
 _SIGNS: dict[Status, tuple[str, str]] = {
     "arriving": ("•", "muted"),
@@ -63,15 +45,15 @@ class ToolCard:
         self, name: str, arguments: Mapping[str, Any] | None = None, renderers: Renderers | None = None
     ) -> None:
         self.name = name
-        self._call_drawing = renderers.tool(name, "call") if renderers else None
-        self._result_drawing = renderers.tool(name, "result") if renderers else None
         self.status: Status = "arriving"
         self._arguments = arguments
         self._arriving = ""  # JSON text of the arguments so far
         self._outcome: Outcome | None = None
+        self._earlier = 0  # lines of the output that are not in it
         self._started: float | None = None
         self._took: float | None = None
         self._version = 0
+        self._drawings = renderers.tool(name) if renderers else {}
 
     def add_arguments(self, delta: str) -> None:
         if len(self._arriving) < 8_000:
@@ -86,14 +68,18 @@ class ToolCard:
         self._version += 1
 
     def update(self, outcome: Outcome) -> None:
-        self._outcome = outcome
+        """Output so far. Only its last lines are kept."""
+        text = text_of(outcome.content)
+        earlier, shown = last_lines(text, RING_LINES)
+        self._earlier = _not_in_result(outcome.details) + (earlier.count("\n") + 1 if earlier else 0)
+        self._outcome = replace(outcome, content=[Text("\n".join(shown)), *images_of(outcome.content)])
         self._version += 1
 
     def end(self, outcome: Outcome, *, is_error: bool, took: float | None = None) -> None:
         self.status = "failed" if is_error else "done"
         if is_error and text_of(outcome.content).rstrip().endswith(("Command aborted", "Operation aborted")):
             self.status = "aborted"
-        self._outcome, self._took = outcome, took
+        self._outcome, self._took, self._earlier = outcome, took, _not_in_result(outcome.details)
         self._version += 1
 
     def abort(self) -> None:
@@ -107,8 +93,7 @@ class ToolCard:
         return self.status in ("done", "failed", "aborted")
 
     def state(self, now: float) -> Hashable:
-        drawings = (self._call_drawing, self._result_drawing)
-        return self._version, self._elapsed(now), *(drawing.version for drawing in drawings if drawing)
+        return self._version, self._elapsed(now), *(drawing.version for drawing in self._drawings.values())
 
     def rows(self, look: Look, now: float) -> list[Line]:
         arguments = self._arguments if self._arguments is not None else arriving_arguments(self._arriving)
@@ -127,8 +112,8 @@ class ToolCard:
     def _title(self, arguments: Mapping[str, Any], look: Look) -> list[Line]:
         inside = look.narrower(2)
         lines = title_lines(self.name, arguments)
-        if self._call_drawing and self._arguments is not None:
-            lines = self._call_drawing.lines(self._arguments, 0, inside, self._options()) or lines
+        if (drawing := self._drawings.get("call")) and self._arguments is not None:
+            lines = drawing.lines(self._arguments, 0, inside, self._options()) or lines
         if look.plain:
             return prefixed(lines, (Span(_WORDS.get(self.status, "")),), ())
         sign, style = _SIGNS[self.status]
@@ -139,15 +124,14 @@ class ToolCard:
         outcome = self._outcome
         if outcome is None:
             return self._content(arguments, look)
-        if self._result_drawing:
-            data = to_builtins(outcome)
-            drawn = self._result_drawing.lines(data, self._version, look, self._options())
+        if drawing := self._drawings.get("result"):
+            drawn = drawing.lines(to_builtins(outcome), self._version, look, self._options())
             if drawn is not None:
                 return drawn
         text, pictures = text_of(outcome.content), images_of(outcome.content)
         images: list[Line] = [clip((Span(image_text(image), "muted"),), look) for image in pictures]
         if self.status == "failed":
-            return [*_failure(text, look), *images]
+            return [*tail_rows(text, OTHER_ROWS, look, "error"), *images]
         if self.name == "edit" and (diff := _detail(outcome.details, "diff")):
             return diff_rows(diff, look)
         if self.name == "write":
@@ -162,83 +146,34 @@ class ToolCard:
         content = arguments.get("content")
         if self.name != "write" or not isinstance(content, str):
             return []
-        return _head_of_code(content, str(arguments.get("path", "")), PREVIEWS["write"].rows, look)
+        return head_of_code(content, str(arguments.get("path", "")), PREVIEW_ROWS["write"], look)
 
     def _output(self, text: str, arguments: Mapping[str, Any], look: Look) -> list[Line]:
         note = _NOTE.search(text)
         if note:
             text = text[: note.start()]
-        preview = PREVIEWS.get(self.name, OTHER)
+        count = PREVIEW_ROWS.get(self.name, OTHER_ROWS)
         if self.name == "bash":
-            rows = tail_rows(text, preview.rows, look)
+            rows = tail_rows(text, count, look, hidden=self._earlier)
         elif self.name == "read":
-            rows = _head_of_code(text, str(arguments.get("path", "")), preview.rows, look)
+            rows = head_of_code(text, str(arguments.get("path", "")), count, look)
         else:
-            rows = _head_of_text(text, preview.rows, look)
-            if self.name not in PREVIEWS and look.expanded and arguments:
+            rows = head_of_text(text, count, look)
+            if self.name not in PREVIEW_ROWS and look.expanded and arguments:
                 rows = [*text_lines(_pretty(arguments), look, "muted"), *rows]
         if note:
             rows += text_lines(f"[{note[1]}]", look, "warning")
         return rows
 
 
-def _failure(text: str, look: Look) -> list[Line]:
-    return tail_rows(text, OTHER.rows, look, "error")
-
-
-def tail_rows(text: str, count: int, look: Look, style: str = "toolOutput") -> list[Line]:
-    """The end of command output. Unless it is expanded, only what is shown is cleaned and wrapped."""
-    text = text.rstrip("\n")
-    if not text:
-        return []
-    if look.expanded or look.plain:
-        return [row for line in output_lines(text, style) for row in wrap(line, look.width)]
-    *_, shown = _last_lines(text, count)
-    longest = look.width * count
-    lines = output_lines("\n".join(line[-longest * 4 :] for line in shown), style)
-    rows = [row for line in lines for row in wrap(line, look.width)]
-    above = text.count("\n") + 1 - len(shown)
-    if len(rows) > count:
-        above, rows = max(above, 1), rows[-count:]
-    return [more(above, "earlier", look), *rows] if above else rows
-
-
-def _last_lines(text: str, count: int) -> tuple[str, list[str]]:
-    parts = text.rsplit("\n", count)
-    return (parts[0], parts[1:]) if len(parts) > count else ("", parts)
-
-
-def _head_of_text(text: str, count: int, look: Look, style: str = "toolOutput") -> list[Line]:
-    text = text.rstrip("\n")
-    if not text:
-        return []
-    shown, left = _first_lines(text, count, look)
-    return _with_rest(text_lines(shown, look, style), count, left, look)
-
-
-def _head_of_code(text: str, path: str, count: int, look: Look) -> list[Line]:
-    text = text.rstrip("\n")
-    if not text:
-        return []
-    shown, left = _first_lines(text, count, look)
-    rows = code_rows(clean_text(shown), language_of_file(path), look, "toolOutput")
-    return _with_rest(rows, count, left, look)
-
-
-def _first_lines(text: str, count: int, look: Look) -> tuple[str, int]:
-    """The lines that are shown, and the number of those that are not."""
-    if look.expanded:
-        return text, 0
-    parts = text.split("\n", count)
-    left = parts[count].count("\n") + 1 if len(parts) > count else 0
-    longest = max(look.width, 80) * count
-    return "\n".join(part[:longest] for part in parts[:count]), left
-
-
-def _with_rest(rows: Sequence[Line], count: int, left: int, look: Look) -> list[Line]:
-    if look.expanded or (len(rows) <= count and not left):
-        return list(rows)
-    return [*rows[:count], more(left or 1, "more", look)]
+def _not_in_result(details: Any) -> int:
+    """The number of lines that were left out at the beginning of a command's output."""
+    cut = details.get("truncation") if isinstance(details, Mapping) else None
+    if isinstance(cut, Mapping):
+        total, kept = cut.get("totalLines"), cut.get("outputLines")
+    else:
+        total, kept = getattr(cut, "total_lines", 0), getattr(cut, "output_lines", 0)
+    return max(total - kept, 0) if isinstance(total, int) and isinstance(kept, int) else 0
 
 
 def _detail(details: Any, name: str) -> str:
