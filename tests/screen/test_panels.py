@@ -64,6 +64,7 @@ def test_a_permission_panel_shows_the_call_and_what_it_changes() -> None:
         "    1 one",
         "  - 2 two",
         "  + 2 zwei",
+        "",
         "  1 Allow once",
         "  2 Allow for this session: edit of /home/me/src/a.py",
         "→ 3 Deny",

@@ -97,6 +97,8 @@ class ChoicePanel:
         shown = _around(options, self.chosen, option_room)
         self._page = max(room - len(shown) - 1, 1)
         self._scrolled, text = window(body, self._scrolled, room - len(shown))
+        if text and len(text) + len(shown) < room:
+            text.append(())
         lines = [top, *text, *shown, bottom] if max_rows > 2 else shown
         return PanelView(fitted(lines, width, max_rows))
 
