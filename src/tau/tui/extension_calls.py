@@ -56,19 +56,23 @@ class ExtensionCalls:
                 warnings.append(f"{function.path}: the key {name} is taken by {actions[0]}.")
         return warnings
 
-    def shortcut(self, key: Key, bindings: Bindings) -> TerminalFunction | None:
-        """The shortcut of a key that was pressed; None if there is none, or if tau uses the key itself."""
+    def shortcut(self, key: Key, bindings: Bindings) -> str | None:
+        """The key of `shortcuts` that was pressed; None if there is none, or if tau uses the key itself."""
         if not self.shortcuts or bindings.actions(key):
             return None
         name = pressed(key)
-        return next((function for given, function in self.shortcuts.items() if normalized(given) == name), None)
+        return next((given for given in self.shortcuts if normalized(given) == name), None)
 
-    async def press(self, shortcut: TerminalFunction) -> None:
-        """Run a shortcut to its end. A failure is reported to the client."""
+    async def press(self, key: str) -> bool:
+        """Run the shortcut of a key of `shortcuts`, to its end. False if there is none. A failure is reported."""
+        function = self.shortcuts.get(key)
+        if function is None:
+            return False
         try:
-            await self._extensions.ask(shortcut.call({}), None)
+            await self._extensions.ask(function.call({}), None)
         except ExtensionFailure as failure:
-            self._extensions.report(shortcut.path, f"shortcut:{shortcut.name}", str(failure))
+            self._extensions.report(function.path, f"shortcut:{key}", str(failure))
+        return True
 
     # Completions.
 
