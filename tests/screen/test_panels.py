@@ -64,6 +64,7 @@ def test_a_permission_panel_shows_the_call_and_what_it_changes() -> None:
         "    1 one",
         "  - 2 two",
         "  + 2 zwei",
+        "",
         "  1 Allow once",
         "  2 Allow for this session: edit of /home/me/src/a.py",
         "→ 3 Deny",
@@ -137,6 +138,32 @@ def test_a_long_diff_scrolls_inside_the_panel() -> None:
     assert text_of(panel, rows=14)[7] == "  +100 line"
     press(panel, *["pageUp"] * 50)
     assert text_of(panel, rows=14) == first
+
+
+def test_an_option_that_is_too_long_for_a_row_wraps() -> None:
+    assert text_of(permission(), width=30)[-6:] == [
+        "  1 Allow once",
+        "  2 Allow for this session:",
+        "    edit of /home/me/src/a.py",
+        "→ 3 Deny",
+        "  4 Deny, and say why",
+        "  ↑↓ Enter or a digit answers",
+    ]
+
+
+def test_arguments_that_are_neither_command_nor_path_are_shown() -> None:
+    details = PermissionDetails(
+        call_id="c1",
+        tool="deploy",
+        arguments={"target": "prod", "force": True, "steps": [1, 2]},
+        commands=(),
+        paths=(),
+        cwd="/home/me",
+        sandbox=None,
+        asked_by="ask",
+    )
+    shown = text_of(panel_for(Select("1", "Allow deploy?", OPTIONS), details))
+    assert shown[1:4] == ["  target: prod", "  force: true", "  steps: [1,2]"]
 
 
 def test_what_is_left_out_of_a_long_text_is_said() -> None:

@@ -8,6 +8,8 @@ from typing import Any
 
 from support.in_process_session import play
 from support.terminal_session import TerminalSession
+from tau.screen.bindings import Bindings
+from tau.screen.input_events import Key
 from tau.screen.lines import Span, plain_text
 from tau.tui.extension_calls import ExtensionCalls, Item
 
@@ -80,7 +82,9 @@ FUNCTIONS = """
         async def refresh(ctx):
             ctx.ui.notify(f"pressed {ctx.mode}")
 
-        pi.register_shortcut("ctrl+shift+p", refresh, "Refresh")
+        pi.register_shortcut("shift+ctrl+k", refresh, "Refresh")
+        pi.register_shortcut("ctrl+p", refresh)
+        pi.register_shortcut("hyper+x", refresh)
         pi.register_shortcut("f5", lambda ctx: 1 / 0)
 
         def names(prefix):
@@ -118,8 +122,17 @@ def test_functions_for_the_terminal_are_called_and_a_slow_one_is_not_waited_for(
         terminal = TerminalSession(tmp_path, extension=FUNCTIONS)
         await terminal.handle.start()
         calls = ExtensionCalls(terminal.handle.extensions)
-        assert calls.shortcuts["ctrl+shift+p"].description == "Refresh"
-        assert await calls.press("ctrl+shift+p")
+        bindings = Bindings()
+        assert calls.shortcut(Key("ctrl+shift+k"), bindings) == "shift+ctrl+k"
+        assert calls.shortcuts["shift+ctrl+k"].description == "Refresh"
+        for name in ("f6", "ctrl+p", "k"):
+            assert calls.shortcut(Key(name), bindings) is None
+        path = tmp_path / "extension.py"
+        assert calls.shortcut_warnings(bindings) == [
+            f"{path}: the key ctrl+p is taken by app.session.togglePath.",
+            f"{path}: 'hyper+x' is not a key.",
+        ]
+        assert await calls.press("shift+ctrl+k")
         assert not await calls.press("f6")
         await terminal.until(lambda: terminal.front_end.notices == [("info", "pressed tui")])
         assert await calls.press("f5")

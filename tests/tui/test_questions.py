@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from support.in_process_session import play
 from support.rpc_process import Json
-from support.terminal_session import TerminalSession, call
+from support.terminal_session import BINDINGS, TerminalSession, call
 from tau.records.base import parse
-from tau.records.dialogs import ui_json
+from tau.records.dialogs import Input, Select, ui_json
+from tau.records.permissions import PermissionDetails
+from tau.runtime.extensions.dialogs import Dialogs
 from tau.runtime.session.extension_actions import act
 from tau.screen.input_events import Key
+from tau.tui.questions import Questions
 
 
 def test_a_permission_question_shows_the_change_before_it_is_made(tmp_path: Path) -> None:
@@ -228,3 +233,71 @@ def test_extensions_see_the_mode_and_a_user_interface(tmp_path: Path) -> None:
         await terminal.handle.close()
 
     play(story())
+
+
+class Stub:
+    """The dialogs of a session, as far as Questions knows them."""
+
+    def __init__(self) -> None:
+        self.over: Any = None
+        self.answers: list[Any] = []
+
+    def details(self, id: str) -> PermissionDetails | None:
+        if not id.startswith("p"):
+            return None
+        return PermissionDetails(id, "bash", {}, (id,), (), "/", None, "ask", order=int(id[1:]))
+
+    def deadline(self, id: str) -> None:
+        return None
+
+    def stop_clock(self, id: str) -> bool:
+        return True
+
+    def answer(self, response: Json) -> None:
+        self.answers.append(response)
+
+    def deny(self, id: str, reason: str) -> None:
+        self.answers.append({"id": id, "reason": reason})
+
+
+KEYS = [*"ab 123", "enter", "up", "down", "left", "backspace"]
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("key"), st.sampled_from(KEYS)),
+        st.tuples(st.just("paste"), st.sampled_from(["1", "1\n", "y\n\n", "text"])),
+        st.tuples(st.just("ask"), st.sampled_from(["permission", "select", "input"])),
+        st.tuples(st.just("withdraw"), st.just("")),
+        st.tuples(st.just("busy"), st.just("")),
+    ),
+    max_size=60,
+)
+
+
+@settings(max_examples=500)
+@given(STEPS, st.floats(0.01, 0.45))
+def test_no_sequence_of_hurried_keys_pastes_and_questions_is_an_answer(steps: Any, gap: float) -> None:
+    """Keys that follow each other in less than half a second answer nothing, unless Tab was pressed before."""
+    dialogs, now, editor, open_ids = Stub(), 0.0, "", list[str]()
+    questions = Questions(cast(Dialogs, dialogs), lambda: now, lambda: not editor)
+    questions.key(Key("a", "a"))
+    for number, (step, what) in enumerate(steps):
+        now += gap
+        if step != "busy":
+            questions.view(80, 24)
+        if step == "ask":
+            id = f"{what[0]}{number}"
+            open_ids.append(id)
+            questions.add(Input(id, "t") if what == "input" else Select(id, "t", ["Allow once", "Allow all", "Deny"]))
+            questions.key(Key("left"), BINDINGS.actions(Key("left")))
+        elif step == "withdraw" and open_ids:
+            dialogs.over(open_ids.pop(0))
+        elif step == "paste" and not questions.paste(what):
+            editor += what
+        elif step == "key":
+            key = Key("space" if what == " " else what, what if len(what) == 1 else "")
+            if not questions.key(key, BINDINGS.actions(key)) and key.id == "enter":
+                editor = ""
+                questions.submitted()
+            elif len(what) == 1:
+                editor += what
+    assert dialogs.answers == []

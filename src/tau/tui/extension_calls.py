@@ -10,6 +10,8 @@ from typing import Any, Literal, NamedTuple
 
 from tau.errors import ExtensionFailure
 from tau.runtime.extensions.registry import ExtensionRegistry, TerminalFunction
+from tau.screen.bindings import Bindings, normalized, pressed
+from tau.screen.input_events import Key
 from tau.screen.lines import Line
 from tau.screen.role_markup import styled_lines
 
@@ -40,11 +42,29 @@ class ExtensionCalls:
 
     @property
     def shortcuts(self) -> Mapping[str, TerminalFunction]:
-        """By key, with a description."""
+        """By key, as the extension wrote it, with a description."""
         return self._extensions.terminal.shortcuts
 
+    def shortcut_warnings(self, bindings: Bindings) -> list[str]:
+        """Shortcuts that do not work: what is not a key, and keys that tau uses itself."""
+        warnings: list[str] = []
+        for key, function in self.shortcuts.items():
+            name = normalized(key)
+            if name is None:
+                warnings.append(f"{function.path}: {key!r} is not a key.")
+            elif actions := bindings.actions(Key(name)):
+                warnings.append(f"{function.path}: the key {name} is taken by {actions[0]}.")
+        return warnings
+
+    def shortcut(self, key: Key, bindings: Bindings) -> str | None:
+        """The key of `shortcuts` that was pressed; None if there is none, or if tau uses the key itself."""
+        if not self.shortcuts or bindings.actions(key):
+            return None
+        name = pressed(key)
+        return next((given for given in self.shortcuts if normalized(given) == name), None)
+
     async def press(self, key: str) -> bool:
-        """Run the shortcut of a key, to its end. False if there is none. A failure is reported to the client."""
+        """Run the shortcut of a key of `shortcuts`, to its end. False if there is none. A failure is reported."""
         function = self.shortcuts.get(key)
         if function is None:
             return False

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tau.core.text.terminal_text import escape_hidden
-from tau.screen.cells import clip_line
+from tau.screen.cells import wrap_line
 from tau.screen.input_events import Key
-from tau.screen.lines import Line, Span
+from tau.screen.lines import Line, Span, line
 from tau.screen.panels import Answer, PanelView, Status
 from tau.screen.panels.field import FieldPanel
 from tau.screen.panels.layout import fitted, hint, top_rule, window, wrapped
@@ -20,6 +20,7 @@ Body = Callable[[int], Sequence[Line]]  # the text above the rows, for a width
 MOVES = {"up": -1, "down": 1, "tui.select.up": -1, "tui.select.down": 1}
 PAGES = {"pageUp": -1, "pageDown": 1, "tui.select.pageUp": -1, "tui.select.pageDown": 1}
 FOCUS_HINT = "Tab answers"
+MAX_OPTION_LINES = 5
 
 
 class Row(NamedTuple):
@@ -91,12 +92,14 @@ class ChoicePanel:
         bottom = hint(self._hints(status), width)
         room = max(max_rows - 2, 1)
         body = self._body_lines(width)
-        options = [self._option(index, width) for index in range(len(self.question.rows))]
+        options, chosen = self._options(width, room)
         # The rows come first: without them there is no answer. Both scroll if they do not fit.
         option_room = min(len(options), max(room - len(body), room - room // 3))
-        shown = _around(options, self.chosen, option_room)
+        shown = _around(options, chosen, option_room)
         self._page = max(room - len(shown) - 1, 1)
         self._scrolled, text = window(body, self._scrolled, room - len(shown))
+        if text and len(text) + len(shown) < room:
+            text.append(())
         lines = [top, *text, *shown, bottom] if max_rows > 2 else shown
         return PanelView(fitted(lines, width, max_rows))
 
@@ -106,12 +109,22 @@ class ChoicePanel:
         stop = self.question.can_stop_clock and not self.stops_clock
         return ["↑↓ Enter or a digit answers", self.question.cancels, "Space stops the clock" if stop else ""]
 
-    def _option(self, index: int, width: int) -> Line:
-        label = _one_line(self.question.rows[index].label)
-        digit = str(index + 1) if index < 9 else " "
-        if index == self.chosen:
-            return clip_line((Span("→ ", "accent"), Span(f"{digit} {label}", "accent bold")), width)
-        return clip_line((Span("  "), Span(f"{digit} ", "dim"), Span(label)), width)
+    def _options(self, width: int, room: int) -> tuple[list[Line], int]:
+        """The lines of the options that may be shown, and the first line of the chosen one.
+
+        Long options wrap, since they say what they allow.
+        """
+        lines: list[Line] = []
+        first = 0
+        start = max(self.chosen - room, 0)
+        for index, row in enumerate(self.question.rows[start : self.chosen + room + 1], start):
+            mark, style = ("→ ", "accent bold") if index == self.chosen else ("  ", "")
+            first = len(lines) if index == self.chosen else first
+            digit = str(index + 1) if index < 9 else " "
+            rows = wrap_line(line(_one_line(row.label), style), max(width - 4, 1))[:MAX_OPTION_LINES]
+            lines.append((Span(mark, "accent"), Span(f"{digit} ", style or "dim"), *rows[0]))
+            lines += [(Span("    "), *more) for more in rows[1:]]
+        return lines, first
 
     def _body_lines(self, width: int) -> Sequence[Line]:
         if self._body[0] != width:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tau.records.base import encode
 from tau.records.dialogs import Select
 from tau.records.permissions import PermissionDetails
 from tau.screen.cards.diff import diff_rows
@@ -16,6 +17,16 @@ from tau.screen.panels.layout import INDENT, shortened_lines, wrapped
 
 DENY_AND_SAY_WHY = "Deny, and say why"
 NOTE = "!"  # begins a text that is shown instead of a diff (tools/preview.py)
+# Arguments of tau's own tools that are shown as command, path or diff.
+SHOWN_ARGUMENTS = {
+    "bash": ("command",),
+    "edit": ("path", "oldText", "newText", "edits"),
+    "write": ("path", "content"),
+    "read": ("path",),
+    "ls": ("path",),
+    "find": ("path",),
+    "grep": ("path",),
+}
 
 
 def permission_panel(question: Select, details: PermissionDetails) -> ChoicePanel:
@@ -42,8 +53,9 @@ def permission_body(details: PermissionDetails, width: int) -> Sequence[Line]:
         lines += wrapped(command, width, "bold")
     for path in details.paths:
         lines += wrapped(path, width, "bold")
-    if not details.commands and not details.paths:
-        lines += wrapped("\n".join(f"{name}: {value}" for name, value in details.arguments.items()), width)
+    for name, value in details.arguments.items():
+        if name not in SHOWN_ARGUMENTS.get(details.tool, ()) and value not in details.commands:
+            lines += wrapped(f"{name}: {value if isinstance(value, str) else encode(value).decode()}", width)
     facts = [f"in {details.cwd}", f"sandbox: {details.sandbox or 'off'}", f"asked by {details.asked_by}"]
     for fact in facts:
         lines += wrapped(fact.replace("\n", " "), width, "muted")

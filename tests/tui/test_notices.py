@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+from tau.records.events import AgentSettled, AgentStart
+from tau.tui.notices import Notices
+
+
+class Window:
+    def __init__(self, **environment: str) -> None:
+        self.now = 0.0
+        self.written: list[bytes] = []
+        self.titles: list[str] = []
+        self.notices = Notices(self.written.append, self.titles.append, lambda: self.now, environment)
+
+
+def test_a_long_run_is_announced_at_a_terminal_without_the_focus() -> None:
+    window = Window(TERM="xterm-kitty")
+    window.notices.show_title("parser", None)
+    window.notices.on_focus(False)
+    window.notices.on_event(AgentStart())
+    window.now = 42.0
+    window.notices.on_event(AgentSettled())
+    assert window.written == [b"\x1b]99;;Done after 42 s\x1b\\"]
+    assert window.titles == ["tau: parser", "✳ tau: parser", "tau: parser"]
+
+
+def test_a_question_that_waits_is_announced_and_marked_in_the_title() -> None:
+    window = Window(TERM="xterm", TMUX="1")
+    window.notices.show_title("", None)
+    window.notices.on_focus(False)
+    window.notices.show_questions(1)
+    window.notices.show_questions(2)
+    assert window.notices.next_change() == 5.0
+    window.notices.update()
+    assert window.written == []
+    window.now = 5.0
+    window.notices.update()
+    window.notices.update()
+    assert window.written == [b"\x07"]
+    window.notices.show_questions(0)
+    window.notices.show_title("", "mine")
+    assert window.titles == ["tau", "● tau", "tau", "mine"]
