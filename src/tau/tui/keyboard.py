@@ -1,4 +1,4 @@
-"""The keyboard: what gets a key. A question that has the focus, a modal, the completion list, the editor, the program."""
+"""The keyboard: what gets a key: a question with the focus, a modal, the completion list, the editor, the program."""
 
 from __future__ import annotations
 

@@ -6,17 +6,18 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tau.screen.cells import clip_line, text_width
+from tau.screen.editor import Editor
 from tau.screen.fuzzy import fuzzy_rank
 from tau.screen.input_events import Key
 from tau.screen.lines import Line, Span
 from tau.screen.modals import CANCELLED, Outcome
 from tau.screen.panels import PanelView, Status
-from tau.screen.panels.field import TextField
 from tau.screen.panels.layout import hint, top_rule
 from tau.screen.safe_text import one_line
 
 MOVES = {"tui.select.up": -1, "tui.select.down": 1, "tui.editor.cursorUp": -1, "tui.editor.cursorDown": 1}
 PAGES = {"tui.select.pageUp": -1, "tui.select.pageDown": 1, "tui.editor.pageUp": -1, "tui.editor.pageDown": 1}
+MAX_QUERY = 1000  # characters
 FIXED_ROWS = 3  # the rule, the search field, the hint
 MAX_LABEL_SHARE = 0.6  # of the width, for the column of labels
 
@@ -45,7 +46,7 @@ class SearchList:
     ) -> None:
         self.title = title
         self.items = rows
-        self._query = TextField()
+        self._query = Editor()
         self._own_actions = own_actions
         self._hints = hints
         self._rank = rank or self._fuzzy
@@ -79,7 +80,7 @@ class SearchList:
                 return None
         if key.id == "escape":
             return CANCELLED
-        if any(self._query.perform(action) for action in actions):
+        if any(action.startswith("tui.editor.") and self._query.perform(action) for action in actions):
             self._search()
         elif key.text:
             self._query.insert(key.text)
@@ -87,7 +88,7 @@ class SearchList:
         return None
 
     def paste(self, text: str) -> None:
-        self._query.insert(" ".join(text.split()))
+        self._query.insert(" ".join(text.split())[:MAX_QUERY])
         self._search()
 
     def _search(self, chosen: int | None = None) -> None:
@@ -105,8 +106,8 @@ class SearchList:
         visible = self._found[first : first + room]
         column = min(max((text_width(self._label(at)) for at in visible), default=0), int(width * MAX_LABEL_SHARE))
         shown = [self._row(at, column, width) for at in visible] or [(Span("  Nothing found", "dim"),)]
-        texts, _, cursor = self._query.view(max(width - 2, 1), 1)
-        field: Line = (Span("> ", "accent"), Span(texts[0] if texts else ""))
+        query = self._query.view(max(width - 2, 1), 1)
+        field: Line = (Span("> ", "accent"), *query.lines[0])
         position = f"{self._at + 1} of {len(self._found)}" if self._found else ""
         lines = [
             top_rule(self.title, Status(position=position), width),
@@ -114,7 +115,7 @@ class SearchList:
             *shown,
             hint(("Enter chooses", *self._hints, "Esc leaves"), width),
         ]
-        return PanelView(tuple(clip_line(one, width) for one in lines[:max_rows]), (1, 2 + cursor))
+        return PanelView(tuple(clip_line(one, width) for one in lines[:max_rows]), (1, 2 + query.column))
 
     def _label(self, at: int) -> str:
         item = self.items[at]
