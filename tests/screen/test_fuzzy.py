@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tau.screen.fuzzy import fuzzy_rank, fuzzy_score
+from tau.screen.fuzzy import fuzzy_rank, fuzzy_score, subsequence_pattern
 
 
 def ranked(query: str, *candidates: str, limit: int = 0) -> list[str]:
@@ -57,3 +57,18 @@ def test_a_subsequence_always_matches(query: str, candidate: str) -> None:
     rest = iter(candidate.lower())
     contained = all(character in rest for character in query.lower())
     assert (fuzzy_score(query, candidate) is not None) == contained
+
+
+LINES = st.lists(st.text("ab^]-\\/. ", max_size=8), max_size=6)
+
+
+@given(st.text("ab^]-\\/. ", min_size=1, max_size=5), LINES)
+def test_the_pattern_finds_the_lines_with_a_subsequence(word: str, lines: list[str]) -> None:
+    text = "\n".join(["", *lines, ""])
+    found = [text.count("\n", 0, match.start()) - 1 for match in subsequence_pattern(word).finditer(text)]
+    assert found == [number for number, line in enumerate(lines) if fuzzy_score(word, line) is not None]
+
+
+def test_the_pattern_does_not_backtrack() -> None:
+    """With backtracking this would take longer than the universe is old."""
+    assert subsequence_pattern("a" * 30 + "b").search("a" * 10_000) is None

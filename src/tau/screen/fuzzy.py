@@ -88,5 +88,9 @@ def _order(scored: tuple[float, int, T]) -> tuple[float, int]:
 
 
 def subsequence_pattern(word: str) -> re.Pattern[str]:
-    """A pattern that finds the characters of a word in order, for a quick test over a large text."""
-    return re.compile("[^\n]*?".join(map(re.escape, word)), re.IGNORECASE)
+    """A pattern that finds the lines of a text that contain the characters of a word in order.
+
+    Each character is looked for from the one before it, without backtracking: the cost is linear in the text.
+    """
+    steps = (f"[^\n{re.escape(character)}]*+{re.escape(character)}" for character in word)
+    return re.compile("^" + "".join(steps), re.MULTILINE)

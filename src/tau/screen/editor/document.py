@@ -25,6 +25,7 @@ class Document:
         self.kills = KillRing()
         self._undo = UndoLog()
         self._last: Action = ""
+        self._killed_at = START
         self._yanked = Edit(START, "", "")
 
     @property
@@ -69,7 +70,7 @@ class Document:
         """Delete text and put it into the kill ring."""
         if removed := self.buffer.between(start, end):
             self.kills.add(removed, backward=backward, join=self._last == "kill")
-            self._replace(start, end, "", "kill")
+            self._killed_at = self._replace(start, end, "", "kill").start
 
     def kill_to_line_start(self) -> None:
         """At the beginning of a line: the line break before it."""
@@ -82,8 +83,11 @@ class Document:
         self.kill(self.cursor, end if end != self.cursor else self.after(), backward=False)
 
     def yank(self) -> None:
+        """Insert the newest kill. Directly after it, where it stood: the cursor cannot stay inside a cluster that the
+        kill has joined."""
         if text := self.kills.newest:
-            self._yanked = self._replace(self.cursor, self.cursor, text, "yank")
+            at = self._killed_at if self._last == "kill" else self.cursor
+            self._yanked = self._replace(at, at, text, "yank")
 
     def yank_pop(self) -> None:
         """Directly after a yank: replace what it inserted by the kill before it."""
