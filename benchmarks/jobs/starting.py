@@ -111,7 +111,6 @@ JOBS = [
             "import asyncio": python("import asyncio"),
             "asyncio, msgspec, a response": rpc_floor,
         },
-        often=5,
         warm=True,
     ),
     Job(
@@ -121,7 +120,6 @@ JOBS = [
         {"start": "ms", "server memory": "MB"},
         [Target("start", 0.15, "0.87.1", "20"), Target("server memory", 40, ALONE, "20")],
         floors={"a launcher": launcher_floor},
-        often=3,
         warm=True,
     ),
     Job(
@@ -130,7 +128,6 @@ JOBS = [
         to_text,
         {"first text": "ms", "CPU": "CPU ms"},
         [Target("first text", 0.33, "0.87.1", "20")],
-        often=3,
         warm=True,
     ),
     Job(
