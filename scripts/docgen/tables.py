@@ -24,8 +24,10 @@ from tau.runtime.machine import local
 from tau.runtime.machine.protected_files import OWN
 from tau.runtime.protocol import dispatcher, line_queue, outbox
 from tau.runtime.session import user_bash
+from tau.screen import bindings, key_table
 from tau.store.trust import NAMES_NEEDING_TRUST
 from tau.tools.registry import DEFAULT_TOOLS, TOOLS
+from tau.tui import commands as terminal
 from tau.wire import lines
 from tau.wire.dialects import DEFAULT as DEFAULT_DIALECT
 from tau.wire.dialects.default import Compacted
@@ -279,7 +281,33 @@ def limits() -> str:
     )
 
 
+def terminal_keys() -> str:
+    """The default keys by group; keys of Windows and WSL where they differ."""
+
+    def keys(action: key_table.Action) -> str:
+        names = ", ".join(code(bindings.key_label(key)) for key in action.keys) or "none"
+        other = action.other_platforms.get("windows")
+        return f"{names} (Windows: {', '.join(code(bindings.key_label(key)) for key in other)})" if other else names
+
+    return table(
+        ("keys", "what they do", "id"),
+        [
+            (keys(action), action.description, f"{code(action.id)}{' +' if action.own else ''}")
+            for action in key_table.KEYS
+        ],
+    )
+
+
+def terminal_commands() -> str:
+    return table(
+        ("command", "what it does"),
+        [(code(f"/{command.name} {command.hint}".strip()), command.about) for command in terminal.COMMANDS],
+    )
+
+
 TABLES: dict[str, Callable[[], str]] = {
+    "terminal keys": terminal_keys,
+    "terminal commands": terminal_commands,
     "limits": limits,
     "retry": retry_table,
     "images": sections(IMAGES, "by the client"),
