@@ -159,7 +159,7 @@ class Terminal:
                 self.take_back()
 
     def take_back(self) -> None:
-        """Set all modes again: after another program, or after a SIGSTOP that nobody could prepare for."""
+        """Set all modes again: after another program, or after a SIGSTOP, which cannot be prepared for."""
         if not self._tty.is_foreground():
             return
         if not self._state.active:
