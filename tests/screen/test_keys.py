@@ -70,6 +70,7 @@ KEYS: list[tuple[bytes, str]] = [
     # The Linux console and DEC terminals
     (b"\x1b[[A", "f1"),
     (b"\x1b[[E", "f5"),
+    (b"\x1b[[5~", "pageUp"),
     (b"\x1b[1~", "home"),
     (b"\x1b[4~", "end"),
     (b"\x1bO5P", "ctrl+f1"),

@@ -68,6 +68,28 @@ def test_a_terminal_that_does_not_answer_works() -> None:
         assert is_restored(terminal)
 
 
+def test_answers_that_come_late_are_not_keys() -> None:
+    with started(answers="silent") as terminal:
+        terminal.press("x")
+        terminal.wait("id='x'")
+        terminal.type(b"\x1b[?0u\x1b]11;rgb:ffff/ff")
+        terminal.wait("kittyFlags")
+        terminal.wait_quiet()
+        terminal.type(b"ff/ffff\x1b\\\x1b[?2026;2$y\x1b[>1;1;0c\x1b[?62c")
+        assert terminal.wait("primaryAttributes").count("Key(") == 1
+
+
+def test_wrong_answers_do_no_harm() -> None:
+    with started(answers="silent") as terminal:
+        terminal.type(b"\x1b[?99999999999u\x1b]11;\x07\x1b]11;no color\x1b\\\x1b[?2026$y\x1b[?;;;$y\x1b[>c\x1b[?c")
+        terminal.wait("primaryAttributes")
+        terminal.resize(20, 40)
+        terminal.wait("size 20 40")
+        terminal.press("q")
+        assert terminal.wait_end() == 0
+        assert is_restored(terminal)
+
+
 def test_escape_alone_is_a_key_and_before_a_letter_it_is_alt(terminal: Terminal) -> None:
     terminal.press("escape")
     terminal.wait("id='escape'")
@@ -224,9 +246,23 @@ def shell() -> Iterator[Terminal]:
         yield terminal
 
 
-def run_in(shell: Terminal) -> None:
-    shell.type(" ".join(PROGRAM) + "\r")
+def run_in(shell: Terminal, redirection: str = "") -> None:
+    shell.type(" ".join([*PROGRAM, "quiet", redirection]) + "\r")
     shell.wait("primaryAttributes")
+
+
+@pytest.mark.parametrize("redirection", ["<&-", "</dev/null", "</dev/null 2>&-"])
+def test_a_program_without_standard_input_finds_the_terminal(shell: Terminal, redirection: str) -> None:
+    run_in(shell, redirection)
+    shell.press("a")
+    shell.wait("id='a'")
+    shell.press("q")
+    wait_for_prompt(shell)
+
+
+def test_a_program_without_a_terminal_says_so(shell: Terminal) -> None:
+    shell.type(" ".join(PROGRAM) + " </dev/null 2>&1 | tail -1\r")
+    shell.wait("tau needs a terminal")
 
 
 def wait_for_prompt(shell: Terminal) -> None:
@@ -251,7 +287,7 @@ def test_a_stopped_program_gives_the_terminal_back_and_continues(shell: Terminal
     shell.wait("id='a'")
     assert "kitty" in shell.modes()
     shell.press("q")
-    shell.wait("bye")
+    wait_for_prompt(shell)
 
 
 def test_a_stopped_program_in_the_background_stays_stopped(shell: Terminal) -> None:
@@ -265,7 +301,7 @@ def test_a_stopped_program_in_the_background_stays_stopped(shell: Terminal) -> N
     shell.type("fg\r")
     shell.wait("resumed")
     shell.press("q")
-    shell.wait("bye")
+    wait_for_prompt(shell)
 
 
 def test_after_a_stop_that_cannot_be_prepared_the_modes_are_set_again(shell: Terminal) -> None:
@@ -278,4 +314,4 @@ def test_after_a_stop_that_cannot_be_prepared_the_modes_are_set_again(shell: Ter
     shell.press("a")
     shell.wait("id='a'")
     shell.press("q")
-    shell.wait("bye")
+    wait_for_prompt(shell)

@@ -33,6 +33,7 @@ BURST_LINES = 3
 
 _CSI = re.compile(rb"\x1b\[([0-?]*)([ -/]*)([@-~])?")
 _RXVT_SHIFT = re.compile(rb"\x1b\[[0-9]+\$")  # the only key whose final byte is an intermediate byte
+_DOUBLE_CSI = re.compile(rb"\x1b\[\[([0-9]*)([@-~])?")
 _SS3 = re.compile(rb"\x1bO([0-9;]*)(.)?", re.DOTALL)
 _STRING = re.compile(rb"\x1b([]P_])([^\x00-\x1f\x7f]*)(\x07|\x1b\\|\x1b\Z)?")
 # What a reply begins with; anything else after ESC ], ESC P and ESC _ is Alt with a key.
@@ -213,9 +214,19 @@ class KeyDecoder:
         return end - start
 
     def _csi_with_more(self, data: bytes, start: int, events: list[InputEvent]) -> int:
-        """CSI [ and a letter: F1 to F5 of the Linux console. CSI M and three bytes: an old report of the mouse."""
+        """CSI [ and a letter: F1 to F5 of the Linux console; with a number it is as one CSI (PuTTY).
+
+        CSI M and three bytes: an old report of the mouse.
+        """
         if data[start + 2 : start + 3] == b"M":
             return 6 if len(data) >= start + 6 else 0
+        match = _DOUBLE_CSI.match(data, start)
+        assert match
+        if match[1]:
+            if match[2] is None:
+                return 0 if match.end() == len(data) else match.end() - start
+            self._add(csi_event(match[1].decode(), "", match[2].decode()), events)
+            return match.end() - start
         if len(data) == start + 3:
             return 0
         self._add(linux_function_key(chr(data[start + 3])), events)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from tau.core.text.terminal_text import escape_for_display
-from tau.screen.input_events import InputEvent, Reply
+from tau.screen.input_events import Focus, InputEvent, Reply
 from tau.screen.keys import KeyDecoder
 from tau.tui.job_control import JobControl, stop_process_group
 from tau.tui.terminal_facts import TerminalFacts
@@ -24,6 +24,7 @@ from tau.tui.terminal_modes import (
     END_FRAME,
     KITTY_KEYS,
     OTHER_KEYS,
+    PROGRESS,
     SAVED_TITLE,
     Mode,
     ModeList,
@@ -57,7 +58,6 @@ class Terminal:
     def __init__(self, loop: asyncio.AbstractEventLoop, tty: Tty, environment: Mapping[str, str]) -> None:
         self.listeners = Listeners()
         self.size = tty.size()
-        self._loop = loop
         self._tty = tty
         self._modes = ModeList()
         self._output = TerminalOutput(loop, tty, self._idle, self._hangup)
@@ -128,8 +128,9 @@ class Terminal:
         save = self._modes.enable(SAVED_TITLE)
         self.write(save + f"\x1b]2;{escape_for_display(title, '')}\x1b\\".encode(errors="replace"))
 
-    def bell(self) -> None:
-        self.write(b"\x07")
+    def set_progress(self, busy: bool) -> None:
+        """Show in the window's tab or task bar that something is going on."""
+        self.write(self._modes.enable(PROGRESS) if busy else self._modes.disable(PROGRESS))
 
     def close(self) -> None:
         """Restore the terminal; safe to call again."""
@@ -158,7 +159,7 @@ class Terminal:
                 self.take_back()
 
     def take_back(self) -> None:
-        """Set all modes again: after another program, or after a SIGSTOP that nobody could prepare for."""
+        """Set all modes again: after another program, or after a SIGSTOP, which cannot be prepared for."""
         if not self._tty.is_foreground():
             return
         if not self._state.active:
@@ -218,11 +219,11 @@ class Terminal:
 
     def _events(self, events: list[InputEvent]) -> None:
         for event in events:
-            if isinstance(event, Reply):
+            if isinstance(event, Reply | Focus):
                 self._replied(event)
         self.listeners.input(events)
 
-    def _replied(self, reply: Reply) -> None:
+    def _replied(self, reply: Reply | Focus) -> None:
         """Turn on the better way of telling keys apart that the terminal has."""
         was_complete = self.facts.complete
         self.facts.learn(reply)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tau.screen.colors import is_light
-from tau.screen.input_events import Reply
+from tau.screen.input_events import Focus, Reply
 
 # Terminals that cut lines instead of reflowing them when they get narrower, by the first number of their secondary
 # attributes: xterm, screen, rxvt.
@@ -13,13 +13,36 @@ _WITHOUT_REFLOW = frozenset({"41", "83", "85"})
 _NOT_SUPPORTED = frozenset({"0", "4"})  # values of a mode that does not exist, or cannot be turned on
 
 
+_HYPERLINK_TERMS = ("kitty", "ghostty", "alacritty", "wezterm", "foot", "contour", "rio")
+_HYPERLINK_PROGRAMS = {"iTerm.app", "WezTerm", "vscode", "ghostty", "Hyper", "rio", "WarpTerminal"}
+_VTE_WITH_HYPERLINKS = 5000
+
+
+def supports_hyperlinks(environment: Mapping[str, str]) -> bool:
+    """Whether the terminal is known to show OSC 8 as links. Others would hide the address of a link."""
+    if "TMUX" in environment or environment.get("TERM", "").startswith("screen"):
+        return False
+    vte = environment.get("VTE_VERSION", "")
+    return (
+        any(name in environment.get("TERM", "") for name in _HYPERLINK_TERMS)
+        or environment.get("TERM_PROGRAM") in _HYPERLINK_PROGRAMS
+        or "WT_SESSION" in environment
+        or "KONSOLE_VERSION" in environment
+        or (vte.isascii() and vte.isdigit() and int(vte) >= _VTE_WITH_HYPERLINKS)
+    )
+
+
 class TerminalFacts:
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._environment = environment
         self.answers: dict[str, str] = {}  # by the name of the reply; modes as "mode 2026"
         self.complete = False  # the answer to the last question is there
+        self.focused = True  # until the terminal says otherwise
 
-    def learn(self, reply: Reply) -> None:
+    def learn(self, reply: Reply | Focus) -> None:
+        if isinstance(reply, Focus):
+            self.focused = reply.gained
+            return
         if reply.name == "mode":
             number, _, value = reply.value.partition(";")
             self.answers[f"mode {number}"] = value

@@ -22,6 +22,7 @@ COLOR_SCHEME_EVENTS = Mode("colorSchemeEvents", b"\x1b[?2031h", b"\x1b[?2031l")
 # Cyrillic one).
 KITTY_KEYS = Mode("kittyKeys", b"\x1b[>5u", b"\x1b[<u")
 OTHER_KEYS = Mode("modifyOtherKeys", b"\x1b[>4;2m", b"\x1b[>4;0m")
+PROGRESS = Mode("progress", b"\x1b]9;4;3\x1b\\", b"\x1b]9;4;0\x1b\\")
 SAVED_TITLE = Mode("title", b"\x1b[22;2t", b"\x1b[23;2t")
 
 # Ends a sequence that was cut in the middle, then a style, a link and a synchronized update that may be open.
@@ -78,6 +79,12 @@ class ModeList:
         added = [mode for mode in modes if mode not in self._active]
         self._active.extend(added)
         return b"".join(mode.enable for mode in added)
+
+    def disable(self, mode: Mode) -> bytes:
+        if mode not in self._active:
+            return b""
+        self._active.remove(mode)
+        return mode.undo
 
     def undo(self) -> bytes:
         """The bytes that turn off all, last first. The list stays, for `redo`."""
