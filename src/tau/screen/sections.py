@@ -10,6 +10,7 @@ from tau.screen.cards import Card
 from tau.screen.cells import clip_line
 from tau.screen.lines import Line, Span, plain_text
 from tau.screen.look import Look, wrap
+from tau.screen.safe_text import one_line
 from tau.screen.stream import MarkdownStream, piece_rows
 
 THINKING = "thinkingText italic"
@@ -154,7 +155,7 @@ class _Label:
         return None
 
     def rows(self, look: Look, now: float) -> list[Line]:
-        return wrap((Span(look.thinking_label, THINKING),), look.width)
+        return wrap((Span(one_line(look.thinking_label), THINKING),), look.width)
 
 
 class TextSection:

@@ -160,7 +160,7 @@ class Transcript:
         self.changed = True
 
     def rows(self, first: int, width: int, now: float) -> tuple[int, list[Line]]:
-        """The rows from `first` on, and the absolute number of the first of them."""
+        """The rows from `first` on, and the absolute number of the first of them (if there is none: of the next one)."""
         self.changed = False
         if width != self.look.width and first > self._base:  # what is printed has the width before
             self._base = forget(list(lay_out(self._sections, self._base, first, self.look, now)), first, self._base)
@@ -177,7 +177,7 @@ class Transcript:
         for placed in laid_out:
             if placed.end > first:
                 out += placed.rows[first - placed.start :] if placed.start < first else placed.rows
-        return max(first, self._base), out
+        return max(min(first, end), self._base), out
 
     # Parts of apply
 
