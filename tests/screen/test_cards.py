@@ -314,3 +314,9 @@ def test_no_card_is_wider_than_the_screen(width: int) -> None:
     for card in cards:
         assert wide(Block(card, lead=True).rows(look, 0), width) == []
         assert wide(Block(card).rows(look._replace(expanded=True), 0), width) == []
+
+
+def test_hints_name_the_keys_that_are_bound() -> None:
+    card = finished("bash", {"command": "x"}, numbered(50))
+    assert texts(card, Look(60, expand_key="F2"))[1] == "  … 45 earlier lines, F2"
+    assert texts(SummaryCard("Compacted", "x"), Look(60, expand_key="F2")) == ["[Compacted, F2]"]

@@ -62,7 +62,7 @@ class HistorySection:
         earlier = sum(_is_message(entry) for entry in self._entries[:left])
         if earlier:
             word = "message" if earlier == 1 else "messages"
-            blocks.append(Block(LineCard(f"… {earlier:,} earlier {word} · Alt+O"), lead=True))
+            blocks.append(Block(LineCard(f"… {earlier:,} earlier {word} · {look.viewer_key}"), lead=True))
         self._entries = ()
         return blocks[::-1]
 

@@ -160,7 +160,7 @@ class Transcript:
         self.changed = True
 
     def rows(self, first: int, width: int, now: float) -> tuple[int, list[Line]]:
-        """The rows from `first` on, and the absolute number of the first of them (if there is none: of the next one)."""
+        """The rows from `first` on, and the absolute number of the first of them (if there is none, of the next)."""
         self.changed = False
         if width != self.look.width and first > self._base:  # what is printed has the width before
             self._base = forget(list(lay_out(self._sections, self._base, first, self.look, now)), first, self._base)
@@ -168,7 +168,7 @@ class Transcript:
         laid_out = list(lay_out(self._sections, self._base, first, look, now))
         self._base = forget(laid_out, first, self._base)
         end = laid_out[-1].end if laid_out else self._base
-        if end - self._shown > MAX_WAITING and hide(laid_out, self._shown, end - MAX_WAITING):
+        if end - self._shown > MAX_WAITING and hide(laid_out, self._shown, end - MAX_WAITING, look):
             laid_out = list(lay_out(self._sections, self._base, first, look, now))
             end = laid_out[-1].end if laid_out else self._base
         self._sections = [section for section in self._sections if section.open or section.blocks(look, now)]

@@ -60,7 +60,7 @@ class SummaryCard(StaticCard):
         self._title, self._text = title, text
 
     def rows(self, look: Look, now: float) -> list[Line]:
-        hint = "" if look.expanded or look.plain or not self._text else ", Ctrl+O"
+        hint = "" if look.expanded or look.plain or not self._text else f", {look.expand_key}"
         title = clip((Span(f"[{one_line(self._title)}{hint}]", "customMessageLabel bold"),), look)
         if not look.expanded or not self._text:
             return [title]
