@@ -14,7 +14,8 @@ from tau.records.tools import Truncation
 from tau.screen.cards import Card
 from tau.screen.cards.bash import BashCard
 from tau.screen.cards.diff import diff_rows
-from tau.screen.cards.messages import CustomCard, LineCard, NoticeCard, SummaryCard, UserCard
+from tau.screen.cards.messages import CustomCard, SummaryCard, UserCard
+from tau.screen.cards.notices import LineCard, NoticeCard
 from tau.screen.cards.tools import ToolCard
 from tau.screen.cells import line_width
 from tau.screen.lines import Line, Span, plain_text

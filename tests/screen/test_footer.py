@@ -9,7 +9,7 @@ from tau.screen.footer import FooterState, Totals, count_text, footer_lines, sho
 from tau.screen.lines import plain_text
 
 STATE = FooterState(
-    cwd="~/work/project",
+    cwd="~/code/project",
     branch="main",
     name="parser",
     totals=Totals(12_345, 2_345, 1_234_567, 999, 0.1234),
@@ -29,7 +29,7 @@ def texts(state: FooterState, width: int) -> list[str]:
 
 def test_both_lines_with_all_their_parts() -> None:
     assert texts(STATE, 80) == [
-        "~/work/project (main) • parser                ask · sandbox: workspace · offline",
+        "~/code/project (main) • parser                ask · sandbox: workspace · offline",
         "↑12k ↓2.3k R1.2M W999 $0.123 12.3%/200k (auto)       (anthropic) claude-x • high",
     ]
 
@@ -59,11 +59,11 @@ def test_narrow_screens_drop_parts_in_a_fixed_order() -> None:
 
 
 def test_the_first_line_drops_name_then_branch_then_shortens_the_folder() -> None:
-    assert texts(STATE, 60)[0] == "~/work/project (main)     ask · sandbox: workspace · offline"
-    assert texts(STATE, 52)[0] == "~/work/project    ask · sandbox: workspace · offline"
+    assert texts(STATE, 60)[0] == "~/code/project (main)     ask · sandbox: workspace · offline"
+    assert texts(STATE, 52)[0] == "~/code/project    ask · sandbox: workspace · offline"
     assert texts(STATE, 47)[0] == "…/project    ask · sandbox: workspace · offline"
-    assert texts(STATE, 40)[0] == "~/work/project  ask · sandbox: workspace"
-    assert texts(STATE, 20)[0] == "~/work/project   ask"
+    assert texts(STATE, 40)[0] == "~/code/project  ask · sandbox: workspace"
+    assert texts(STATE, 20)[0] == "~/code/project   ask"
 
 
 @pytest.mark.parametrize("width", range(1, 120))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from tau.screen.cards.messages import LineCard
+from tau.screen.cards.notices import LineCard
 from tau.screen.lines import Line
 from tau.screen.look import Look
 from tau.screen.sections import Block, Section

@@ -8,6 +8,7 @@ from __future__ import annotations
 from tau.core.text.highlight import Highlighter
 from tau.core.text.markup import parse_markdown
 from tau.screen.cells import text_width
+from tau.screen.session_events import SessionEvents  # noqa: F401
 
 LANGUAGES = ("python", "bash", "javascript", "json")
 
