@@ -135,6 +135,7 @@ LATE = {
     "core/text/markup.py": {"pyromark"},
     "core/text/highlight.py": {"pygments.lexers", "pygments.token"},
     "screen/cells.py": {"wcwidth"},
+    "screen/transcript.py": {"tau.screen.session_events"},
     "core/checks/permissions.py": {"tau.core.shell.lines"},
     "core/shell/tree.py": {"tree_sitter", "tree_sitter_bash"},
 }

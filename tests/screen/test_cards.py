@@ -14,7 +14,8 @@ from tau.records.tools import Truncation
 from tau.screen.cards import Card
 from tau.screen.cards.bash import BashCard
 from tau.screen.cards.diff import diff_rows
-from tau.screen.cards.messages import CustomCard, LineCard, NoticeCard, SummaryCard, UserCard
+from tau.screen.cards.messages import CustomCard, SummaryCard, UserCard
+from tau.screen.cards.notices import LineCard, NoticeCard
 from tau.screen.cards.tools import ToolCard
 from tau.screen.cells import line_width
 from tau.screen.lines import Line, Span, plain_text
@@ -314,3 +315,9 @@ def test_no_card_is_wider_than_the_screen(width: int) -> None:
     for card in cards:
         assert wide(Block(card, lead=True).rows(look, 0), width) == []
         assert wide(Block(card).rows(look._replace(expanded=True), 0), width) == []
+
+
+def test_hints_name_the_keys_that_are_bound() -> None:
+    card = finished("bash", {"command": "x"}, numbered(50))
+    assert texts(card, Look(60, expand_key="F2"))[1] == "  … 45 earlier lines, F2"
+    assert texts(SummaryCard("Compacted", "x"), Look(60, expand_key="F2")) == ["[Compacted, F2]"]

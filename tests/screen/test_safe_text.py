@@ -13,7 +13,8 @@ from tau.records.events import Outcome
 from tau.records.messages import BashExecution, Image, Text
 from tau.screen.cards import Card
 from tau.screen.cards.bash import BashCard
-from tau.screen.cards.messages import CustomCard, LineCard, NoticeCard, SummaryCard, UserCard
+from tau.screen.cards.messages import CustomCard, SummaryCard, UserCard
+from tau.screen.cards.notices import LineCard, NoticeCard
 from tau.screen.cards.tools import ToolCard
 from tau.screen.footer import FooterState, footer_lines
 from tau.screen.lines import Line, Span, plain_text

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tau.core.agent.draft import Draft, MessageDone
 from tau.records.base import replace
 from tau.records.deltas import TextDelta, TextEnd, ThinkingDelta, ThinkingEnd, ToolCallDelta, ToolCallStart
 from tau.records.dialogs import Notify
@@ -58,10 +59,12 @@ from tau.records.messages import (
     Usage,
     User,
 )
+from tau.records.models import Model
 from tau.screen.lines import plain_text
 from tau.screen.look import Look
 from tau.screen.stream import markdown_rows
 from tau.screen.transcript import Transcript
+from tau.wire.unfinished import PartialJson
 
 ANSWER = Assistant([], "api", "provider", "model", Usage(), "stop", 0)
 
@@ -487,3 +490,40 @@ def test_only_changes_ask_for_a_frame() -> None:
     assert not transcript.changed
     transcript.apply(MessageUpdate(TextDelta(0, "y")), 0)
     assert transcript.changed
+
+
+def test_a_screen_without_room_for_the_transcript_gets_the_row_after_it() -> None:
+    transcript = Transcript()
+    transcript.add_notice("one")
+    transcript.rows(0, 60, 0)
+    assert transcript.rows(5, 60, 0) == (1, [])
+    assert transcript.rows(5, 60, 0) == (1, [])
+    transcript.add_notice("two")
+    assert [plain_text(row) for row in transcript.rows(1, 60, 0)[1]] == ["", "two"]
+
+
+def test_updates_of_a_draft_are_applied() -> None:
+    model = Model("m", "m", "api", "p", "")
+    draft = Draft(model, 0, PartialJson)
+    transcript = Transcript()
+    transcript.apply(MessageStart(draft.begin().message), 0)
+    transcript.apply(draft.open("text"), 0)
+    transcript.apply(draft.add(0, "Some *text*"), 0)
+    transcript.apply(draft.close(0), 0)
+    transcript.apply(draft.open_call("c", "bash"), 0)
+    transcript.apply(draft.add(1, '{"command": "ls"}'), 0)
+    transcript.apply(draft.close(1), 0)
+    assert shown(transcript) == ["Some text", "", "• $ ls"]
+    [done] = draft.finish("toolUse")
+    assert isinstance(done, MessageDone)
+    transcript.apply(MessageEnd(done.message), 0)
+    assert shown(transcript) == ["Some text", "", "• $ ls"]
+
+
+@pytest.mark.parametrize("label", ["Pondering…", "bad\x1b[2J"])
+def test_the_label_of_hidden_thinking_can_be_changed(label: str) -> None:
+    transcript = Transcript()
+    transcript.set_look(hide_thinking=True, thinking_label=label)
+    transcript.apply(MessageStart(ANSWER), 0)
+    transcript.apply(MessageUpdate(ThinkingDelta(0, "x")), 0)
+    assert shown(transcript) == [label.replace("\x1b", "\\x1b")]

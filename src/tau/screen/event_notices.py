@@ -7,7 +7,7 @@ from typing import Any
 
 from tau.records import events as ev
 from tau.records.base import UNSET, encode
-from tau.screen.cards.messages import NoticeCard
+from tau.screen.cards.notices import NoticeCard
 from tau.screen.safe_text import one_line
 
 _LIMITS = {"turns": "turns", "tokens": "tokens", "cost": "cost", "time": "time"}

@@ -151,7 +151,7 @@ def _context(state: FooterState) -> Span:
 def _joined(parts: Sequence[Line]) -> Line:
     line: Line = ()
     for part in parts:
-        line = (*line, Span(" "), *part) if line else part
+        line = (*line, Span(" ", "dim"), *part) if line else part
     return line
 
 
@@ -162,7 +162,7 @@ def _both(left: Line, right: Line, width: int) -> Line | None:
     spare = width - line_width(left) - line_width(right)
     if spare < (2 if right else 0):
         return None
-    return (*left, Span(" " * spare), *right) if right else left
+    return (*left, Span(" " * spare, "dim"), *right) if right else left
 
 
 def _clip(line: Line, width: int) -> Line:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tau.records import entries as e
@@ -11,20 +11,20 @@ from tau.records.base import UNSET, to_builtins
 from tau.records.events import Outcome
 from tau.screen.cards import Card
 from tau.screen.cards.bash import BashCard
-from tau.screen.cards.messages import CustomCard, LineCard, NoticeCard, SummaryCard, UserCard
+from tau.screen.cards.messages import CustomCard, SummaryCard, UserCard
+from tau.screen.cards.notices import LineCard, NoticeCard
 from tau.screen.cards.tools import ToolCard
 from tau.screen.lines import Line
 from tau.screen.look import Look
 from tau.screen.renderers import Renderers
-from tau.screen.sections import Block, CardSection, Section, TextSection
-
-RESUME_LINES = 200
+from tau.screen.sections import Block, CardSection, Section
+from tau.screen.text_section import TextSection
 
 
 class HistorySection:
     """Shows the last `limit` lines of entries or messages, and how many messages are before them."""
 
-    def __init__(self, entries: Sequence[Any], renderers: Renderers, limit: int = RESUME_LINES) -> None:
+    def __init__(self, entries: Sequence[Any], renderers: Renderers, limit: int) -> None:
         self._entries = entries
         self._renderers = renderers
         self._limit = limit
@@ -62,7 +62,7 @@ class HistorySection:
         earlier = sum(_is_message(entry) for entry in self._entries[:left])
         if earlier:
             word = "message" if earlier == 1 else "messages"
-            blocks.append(Block(LineCard(f"… {earlier:,} earlier {word} · Alt+O"), lead=True))
+            blocks.append(Block(LineCard(f"… {earlier:,} earlier {word} · {look.viewer_key}"), lead=True))
         self._entries = ()
         return blocks[::-1]
 
@@ -126,7 +126,12 @@ def compaction_card(tokens_before: int, summary: str) -> SummaryCard:
     return SummaryCard(f"Compacted: a summary replaces {tokens_before:,} tokens", summary)
 
 
-def assistant_sections(answer: m.Assistant, results: dict[str, m.ToolResult], renderers: Renderers) -> list[Section]:
+def assistant_sections(
+    answer: m.Assistant,
+    results: dict[str, m.ToolResult],
+    renderers: Renderers,
+    readable: Callable[[str], str] = str,
+) -> list[Section]:
     sections: list[Section] = []
     for block in answer.content:
         match block:
@@ -142,7 +147,7 @@ def assistant_sections(answer: m.Assistant, results: dict[str, m.ToolResult], re
                 else:
                     card.end(Outcome(result.content, result.details), is_error=result.is_error)
                 sections.append(CardSection(card))
-    if (notice := ending_notice(answer)) is not None:
+    if (notice := ending_notice(answer, readable)) is not None:
         sections.append(CardSection(notice))
     return sections
 
@@ -154,7 +159,7 @@ def _whole(text: str, *, thinking: bool = False) -> TextSection:
     return section
 
 
-def ending_notice(answer: m.Assistant, readable: Any = str) -> NoticeCard | None:
+def ending_notice(answer: m.Assistant, readable: Callable[[str], str] = str) -> NoticeCard | None:
     """How an answer ended, if it did not end well."""
     if answer.stop_reason == "aborted":
         return NoticeCard("Stopped.", "warning")

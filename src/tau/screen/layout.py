@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from tau.screen.cards.messages import LineCard
+from tau.screen.cards.notices import LineCard
 from tau.screen.lines import Line
 from tau.screen.look import Look
 from tau.screen.sections import Block, Section
@@ -50,13 +50,13 @@ def forget(laid_out: Sequence[Placed], first: int, base: int) -> int:
     return base
 
 
-def hide(laid_out: Sequence[Placed], shown: int, limit: int) -> bool:
+def hide(laid_out: Sequence[Placed], shown: int, limit: int, look: Look) -> bool:
     """Put one line in place of the blocks between the rows `shown` and `limit`, for which a terminal was too slow."""
     hidden = [placed for placed in laid_out if placed.start >= shown and placed.end <= limit and placed.finished]
     count = sum(len(placed.rows) for placed in hidden)
     if count < 2:
         return False
-    note = Block(LineCard(f"… {count:,} lines not shown · Alt+O"), lead=True)
+    note = Block(LineCard(f"… {count:,} lines not shown · {look.viewer_key}"), lead=True)
     for placed in reversed(hidden):
         placed.section.splice(placed.number, placed.number + 1, [note] if placed is hidden[0] else [])
     return True

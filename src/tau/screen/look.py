@@ -19,6 +19,8 @@ class Look(NamedTuple):
     hide_thinking: bool = False
     hyperlinks: bool = False
     thinking_label: str = "Thinking…"
+    expand_key: str = "Ctrl+O"
+    viewer_key: str = "Alt+O"
 
     @property
     def plain(self) -> bool:

@@ -1,36 +1,27 @@
-"""Cards of prompts, summaries, messages of extensions, changes of the session, and notices."""
+"""Cards of prompts, summaries and messages of extensions."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Hashable
-from typing import Any, Literal
+from typing import Any
 
 from tau.records.messages import Image, Text
+from tau.screen.cards.notices import StaticCard
 from tau.screen.cards.text import clip, filled, head, indented, text_lines
-from tau.screen.cells import line_width
 from tau.screen.lines import Line, Span
-from tau.screen.look import Look, wrap
+from tau.screen.look import Look
 from tau.screen.markdown import prefixed
 from tau.screen.renderers import Drawing
-from tau.screen.safe_text import clean_text, one_line
+from tau.screen.safe_text import one_line
 from tau.screen.stream import markdown_rows
 
-NoticeKind = Literal["info", "warning", "error"]
-RULE_COLUMNS = 80
 PROMPT_LINES = 40  # of a prompt, unless it is expanded
 
 _SKILL = re.compile(r'<skill name="([^"\n]{1,200})"[^>\n]{0,1000}>\n(.*?)\n</skill>(?:\n\n)?', re.DOTALL)
 _FILE = re.compile(r'<file name="([^"\n]{1,4096})">\n?(.*?)\n?</file>\n?', re.DOTALL)
 _USER = "userMessageText"
 _USER_BACKGROUND = "bg:userMessageBg"
-
-
-class StaticCard:
-    """A card that does not change by itself."""
-
-    def state(self, now: float) -> Hashable:
-        return None
 
 
 class UserCard(StaticCard):
@@ -60,7 +51,7 @@ class SummaryCard(StaticCard):
         self._title, self._text = title, text
 
     def rows(self, look: Look, now: float) -> list[Line]:
-        hint = "" if look.expanded or look.plain or not self._text else ", Ctrl+O"
+        hint = "" if look.expanded or look.plain or not self._text else f", {look.expand_key}"
         title = clip((Span(f"[{one_line(self._title)}{hint}]", "customMessageLabel bold"),), look)
         if not look.expanded or not self._text:
             return [title]
@@ -86,44 +77,6 @@ class CustomCard:
         rows = markdown_rows(text_of(self._content), look, "customMessageText")
         rows += [clip((Span(image_text(image), "dim"),), look) for image in images_of(self._content)]
         return [title, *rows]
-
-
-class LineCard(StaticCard):
-    """One dim line: the model or the thinking level changed, a session begins."""
-
-    def __init__(self, text: str, *, rule: bool = False) -> None:
-        self._text, self._rule = one_line(text), rule
-
-    def rows(self, look: Look, now: float) -> list[Line]:
-        if self._rule and not look.plain:
-            row = clip((Span(f"── {self._text} ", "borderMuted"),), look)
-            spare = min(look.width, RULE_COLUMNS) - line_width(row)
-            return [(*row, Span("─" * spare, "borderMuted"))] if spare > 0 else [row]
-        return wrap((Span(self._text, "dim"),), look.width)
-
-
-_NOTICES: dict[NoticeKind, tuple[str, str]] = {
-    "info": ("", "muted"),
-    "warning": ("Warning: ", "warning"),
-    "error": ("Error: ", "error"),
-}
-
-
-class NoticeCard(StaticCard):
-    """A message of tau or of an extension. The kind is said in words, not by the colour alone."""
-
-    def __init__(self, text: str, kind: NoticeKind = "info") -> None:
-        self._text, self._kind = text, kind
-
-    def rows(self, look: Look, now: float) -> list[Line]:
-        word, style = _NOTICES[self._kind]
-        text = clean_text(self._text)
-        if word and text.lower().startswith(word.lower()):
-            word = ""
-        first, *others = (word + text).split("\n")
-        rows = wrap((Span(first, style),), look.width)
-        inside = look.narrower(2)
-        return rows + [row for line in others for row in indented(text_lines(line, inside, style), look)]
 
 
 def text_of(content: str | list[Text | Image]) -> str:

@@ -10,7 +10,6 @@ from tau.screen.look import Look, wrap
 from tau.screen.safe_text import clean_text
 
 INDENT = 2
-KEY = "Ctrl+O"
 MAX_SHOWN_CHARACTERS = 200_000  # of one text, when it is expanded
 
 
@@ -51,7 +50,7 @@ def tail(rows: Sequence[Line], count: int, look: Look, hidden: int = 0) -> list[
 
 def more(count: int, word: str, look: Look) -> Line:
     text = f"… {count:,} {word} line{'s' if count != 1 else ''}"
-    return clip((Span(text if look.plain or look.expanded else f"{text}, {KEY}", "muted"),), look)
+    return clip((Span(text if look.plain or look.expanded else f"{text}, {look.expand_key}", "muted"),), look)
 
 
 def clip(row: Line, look: Look) -> Line:
