@@ -186,3 +186,50 @@ def test_stop_closes_the_connection() -> None:
         tau.connection.end()
 
     play(story)
+
+
+def test_in_the_terminal_only_the_newest_widget_is_sent() -> None:
+    async def story(tau: MemoryTransport) -> None:
+        tau.connection.facts["mode"] = "tui"
+        for number in range(10_000):
+            tau.connection.tell("set_widget", {"widgetKey": "a", "widgetLines": [str(number)]})
+            tau.connection.tell("set_widget", {"widgetKey": "b", "widgetLines": [str(number)]})
+        tau.connection.tell("notify", {"message": "done"})
+        sent = [(await tau.next())["params"] for _ in range(3)]
+        assert sent == [
+            {"widgetKey": "a", "widgetLines": ["9999"]},
+            {"widgetKey": "b", "widgetLines": ["9999"]},
+            {"message": "done"},
+        ]
+        tau.connection.tell("set_title", {"title": "soon"})
+        assert (await tau.next())["params"] == {"title": "soon"}
+        assert tau.sent.empty()
+
+    play(story)
+
+
+def test_other_clients_get_every_widget() -> None:
+    async def story(tau: MemoryTransport) -> None:
+        tau.connection.facts["mode"] = "rpc"
+        for number in range(100):
+            tau.connection.tell("set_widget", {"widgetKey": "a", "widgetLines": [str(number)]})
+        assert [(await tau.next())["params"]["widgetLines"] for _ in range(100)] == [[str(n)] for n in range(100)]
+
+    play(story)
+
+
+def test_a_thread_that_sets_a_widget_without_end_sends_few_messages() -> None:
+    async def story(tau: MemoryTransport) -> None:
+        tau.connection.facts["mode"] = "tui"
+
+        def flood() -> None:
+            for number in range(20_000):
+                tau.connection.tell("set_status", {"statusKey": "k", "statusText": str(number)})
+
+        await asyncio.to_thread(flood)
+        sent = [await tau.next()]
+        while sent[-1]["params"]["statusText"] != "19999":
+            sent.append(await tau.next())
+        assert len(sent) < 1000
+
+    play(story)

@@ -235,6 +235,38 @@ def test_extensions_see_the_mode_and_a_user_interface(tmp_path: Path) -> None:
     play(story())
 
 
+def test_a_row_can_be_chosen_before_a_dialog_is_shown(tmp_path: Path) -> None:
+    async def story() -> None:
+        terminal = TerminalSession(tmp_path)
+        dialogs = terminal.handle.dialogs
+        terminal.questions.preselect("mine", 2)
+        asking = asyncio.create_task(dialogs.ask(Select("mine", "Which?", ["a", "b", "c"])))
+        await terminal.until(lambda: len(terminal.questions))
+        terminal.press("enter")
+        assert await asking == "c"
+        await terminal.handle.close()
+
+    play(story())
+
+
+def test_a_question_that_is_not_drawn_gets_no_keys(tmp_path: Path) -> None:
+    async def story() -> None:
+        terminal = TerminalSession(tmp_path)
+        asking = asyncio.create_task(terminal.handle.dialogs.ask(Select("mine", "Which?", ["a", "b", "c"])))
+        await terminal.until(lambda: len(terminal.questions))
+        for _ in range(2):
+            terminal.now += 1
+            terminal.screen()
+        assert terminal.questions.focused
+        terminal.questions.not_drawn()
+        assert not terminal.questions.key(Key("1", "1"))
+        terminal.press("1")
+        assert await asking == "a"
+        await terminal.handle.close()
+
+    play(story())
+
+
 class Stub:
     """The dialogs of a session, as far as Questions knows them."""
 

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from tau.errors import ExtensionFailure
 from tau.extension_api.api import Pi
 from tau.extension_api.channel import TargetFunction
+from tau.extension_api.latest_tells import LATEST_WINS, LatestTells
 from tau.extension_api.loader import describe_error, error_location, error_text, load_setup
 from tau.extension_api.messages import (
     Action,
@@ -61,9 +62,13 @@ class LoopThread:
     def is_current(self) -> bool:
         return threading.get_ident() == self._thread
 
-    def call_soon(self, work: Callable[..., None], *args: Any) -> None:
+    def call_soon(self, work: Callable[..., object], *args: Any) -> None:
         """Schedule work in the event loop; thread-safe."""
         (self.loop.call_soon if self.is_current() else self.loop.call_soon_threadsafe)(work, *args)
+
+    def call_later(self, seconds: float, work: Callable[[], None]) -> None:
+        """Schedule work for later in the event loop; thread-safe."""
+        self.call_soon(lambda: self.loop.call_later(seconds, work))
 
 
 class ActiveCall:
@@ -108,6 +113,7 @@ class TauConnection:
         self._calls: dict[int, ActiveCall] = {}
         self._pending: dict[int, asyncio.Future[Any]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._latest = LatestTells(lambda message: self._transmit(encode(message)), self.thread.call_later)
 
     # Called by the transport.
 
@@ -137,7 +143,11 @@ class TauConnection:
         self.send(Unregister(target))
 
     def tell(self, name: str, params: dict[str, Any]) -> None:
-        self.send(Tell(name, params, current_call.get(), self._session_id()))
+        message = Tell(name, params, current_call.get(), self._session_id())
+        if name in LATEST_WINS and self.facts.get("mode") == "tui":
+            self._latest.put(message)
+        else:
+            self.send(message)
 
     async def act(self, name: str, params: dict[str, Any]) -> Any:
         return await self.request(lambda id: Action(id, name, params, current_call.get(), self._session_id()))
@@ -162,6 +172,10 @@ class TauConnection:
             self.send(Trouble(describe_error(error, self._path) if error else what))
 
     def _send_encoded(self, message: bytes) -> None:
+        self._latest.flush()
+        self._transmit(message)
+
+    def _transmit(self, message: bytes) -> None:
         if self.thread.is_current():
             self._transport.send(message)
         else:

@@ -49,6 +49,7 @@ class Questions:
         self._input_waits = input_waits
         self._open: list[OpenQuestion] = []
         self._escaped_at = float("-inf")
+        self._first_rows: dict[str, int] = {}
         dialogs.over = self._remove
 
     def __len__(self) -> int:
@@ -63,13 +64,20 @@ class Questions:
         """Show a dialog, or queue it behind the one that is shown. Call it when the session sends the request."""
         details = self._dialogs.details(dialog.id)
         order = float("inf") if details is None else details.order
-        question = OpenQuestion(dialog, panel_for(dialog, details), order)
+        panel = panel_for(dialog, details)
+        if isinstance(panel, ChoicePanel) and dialog.id in self._first_rows:
+            panel.chosen = self._first_rows.pop(dialog.id)
+        question = OpenQuestion(dialog, panel, order)
         if not self._open:
             self._open.append(question)
             self._show_first()
         else:  # the one that is shown stays
             self._open[1:] = sorted([*self._open[1:], question], key=lambda one: one.order)
         self._changed()
+
+    def preselect(self, id: str, row: int) -> None:
+        """A row of the select dialog with this id that is chosen when it is shown; call it before the dialog opens."""
+        self._first_rows[id] = row
 
     # Keys.
 
@@ -131,6 +139,11 @@ class Questions:
             clock_stopped=question.clock_stopped,
         )
         return question.panel.rows(width, max_rows, status)
+
+    def not_drawn(self) -> None:
+        """The screen is too small for the panel: keys are for the editor until it is drawn again."""
+        if self.focused:
+            self.focus.typed(self._clock())
 
     def next_change(self) -> float | None:
         """When the panel must be drawn again: a second has passed, or the question takes the focus."""
