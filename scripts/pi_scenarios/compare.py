@@ -30,6 +30,7 @@ RACING = {
     "message_update": ("$.message*", "$.assistantMessageEvent.partial*", "$.usage*"),
     "message_start/assistant": ("$.message.usage*", "$.message.content*", "$.message.responseId"),
 }
+OWN_SECTIONS = ("docs",)  # where the documentation of pi is
 INDEX = re.compile(r"\[\d+\]|#.*$|/toolu_\d+$")
 
 
@@ -112,18 +113,29 @@ def _joined(first: Record, second: Record) -> Record:
 
 
 def _masked(value: Any) -> Any:
-    """Without the texts of system messages and the content of session files.
+    """Without the texts and tool descriptions of system messages and the content of session files.
 
     Names have no dots, so that the name of a file is one field.
     """
     if isinstance(value, dict):
         if value.get("role") == "system":
-            return {"role": "system"}
+            return _system(value)
         return {
             name.replace(".", "_"): "<session>" if name.endswith(".jsonl") else _masked(inner)
             for name, inner in value.items()
         }
     return [_masked(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _system(message: Record) -> Record:
+    """Which sections and tools a system message declares. In a transcript only the first of several equal ones has
+    them.
+    """
+    if "timestamp" not in message:
+        return {"role": "system"}
+    sections = [name for name in message.get("sections", {}) if name not in OWN_SECTIONS]
+    tools = [tool["name"] for tool in message.get("toolsAdded", [])]
+    return {"role": "system", "sections": sections, "tools": tools, "removed": message.get("toolsRemoved")}
 
 
 def _name(kind: str) -> str:

@@ -295,4 +295,5 @@ def test_a_dialect_keeps_the_settings_of_a_group_that_the_next_one_does_not_chan
     newer, older = dialects.find("1.5").defaults["compat"], dialects.find("0.73").defaults["compat"]
     assert newer["steerAfter"] == older["steerAfter"] == "turn"
     assert (newer["streamingUntil"], older["streamingUntil"]) == ("settled", "end")
-    assert dialects.find("2026-01").defaults["compat"] == {"statsOf": "conversation", "retrySuccess": "run"}
+    oldest = {"statsOf": "conversation", "saveLoweredLevel": True, "retrySuccess": "run"}
+    assert dialects.find("2026-01").defaults["compat"] == oldest
