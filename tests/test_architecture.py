@@ -111,6 +111,7 @@ LATE = {
     "runtime/app/handle.py": {"tau.runtime.app.permission_control", "tau.runtime.session.extension_actions"},
     "runtime/machine/files.py": {"tempfile"},
     "runtime/protocol/pipes.py": {"fcntl"},
+    "runtime/machine/jobs.py": {"tau.runtime.machine.process_group"},
     "runtime/machine/local.py": {"shutil", "tempfile"},
     "store/journal.py": {"shutil"},
     "store/settings.py": {"tau.wire.json_edit"},
@@ -125,6 +126,7 @@ LATE = {
     "runtime/resources.py": {"tau.store.resources"},
     "runtime/app/factory.py": {
         *("tau.runtime.runs.permission_rules", "tau.runtime.runs.permissions", "tau.runtime.models.record_replay"),
+        "tau.llm.scripted",
         *("tau.runtime.sandbox.files", "tau.runtime.sandbox.policy", "tau.tools.preview"),
     },
     "runtime/app/extension_plan.py": {"tau.runtime.session.extension_actions", "tau.runtime.extensions.loader"},

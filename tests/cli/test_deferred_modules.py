@@ -80,3 +80,15 @@ def test_values_until_the_module_is_loaded_are_replaced_by_its_own() -> None:
         ssl.create_default_context()
         print(ssl.SSLSocket.__name__, platform.system() == before)
         """) == ["False", "False", "True", "<module>", "()", "SSLSocket", "True"]
+
+
+def test_dates_need_no_second_implementation() -> None:
+    assert run("""
+        defer()
+        import datetime
+        from datetime import UTC, datetime as moment, timedelta
+        before = sys.modules["datetime"]
+        print(moment(2026, 1, 2, tzinfo=UTC).isoformat(), type(before).__name__)
+        print(datetime.__file__.endswith("datetime.py"), sys.modules["datetime"].datetime is moment)
+        print(moment.strptime("2026", "%Y").year)
+        """) == ["2026-01-02T00:00:00+00:00", "DeferredModule", "True", "True", "2026"]

@@ -13,6 +13,7 @@ from tau.core.conversation.system_prompt import (
     PromptParts,
     system_prompt,
 )
+from tau.records.base import replace
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def test_without_tools_the_list_says_so() -> None:
 
 READ, BASH = Listed("read", "look into a file"), Listed("bash", "run")
 DEPLOY = Skill("deploy", 'To "prod" & back', "/s/deploy/SKILL.md", "/s/deploy", False, ResourceOrigin("user", "auto"))
-HIDDEN = DEPLOY._replace(name="hidden", hidden=True)
+HIDDEN = replace(DEPLOY, name="hidden", hidden=True)
 LISTING = """\
 <available_skills>
   <skill>
@@ -94,5 +95,5 @@ def test_skills_that_only_the_user_calls_are_not_listed() -> None:
 
 
 def test_a_description_without_end_is_cut() -> None:
-    prompt = system_prompt([READ], "/", PromptParts("", skills=[DEPLOY._replace(description="x" * 5000)]))
+    prompt = system_prompt([READ], "/", PromptParts("", skills=[replace(DEPLOY, description="x" * 5000)]))
     assert f"<description>{'x' * MAX_DESCRIPTION_CHARACTERS}</description>" in prompt

@@ -11,14 +11,19 @@ from __future__ import annotations
 import os
 import sys
 from _thread import allocate_lock
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 # Each is imported as a whole (`import x`) at the top of the modules in the comment. `from x import name` would load it.
 DEFERRED = (
+    "asyncio.format_helpers",  # asyncio
     "asyncio.sslproto",  # asyncio
+    "asyncio.staggered",  # asyncio
+    "asyncio.trsock",  # asyncio
     "base64",  # tau
     "copy",  # tau
+    "datetime",  # msgspec
     "glob",  # tau
     "inspect",  # asyncio
     "ipaddress",  # urllib.parse
@@ -32,6 +37,7 @@ DEFERRED = (
     "msgspec.yaml",  # msgspec
     "pkgutil",  # tau
     "platform",  # uuid, which msgspec imports
+    "shlex",  # tau
     "ssl",  # asyncio
     "textwrap",  # msgspec
     "traceback",  # asyncio, logging
@@ -44,11 +50,18 @@ def _extract_stack(frame: Any, limit: int | None = None) -> Any:
     return sys.modules["traceback"].extract_stack(frame, limit)
 
 
+def _datetime() -> dict[str, Any]:
+    """The public names, without the second implementation in Python that the module has."""
+    found = vars(__import__("_datetime"))
+    return {"UTC": found["timezone"].utc, **{name: value for name, value in found.items() if name[0] != "_"}}
+
+
 # Names that are used at every start, and what they are until the module is loaded.
-UNTIL_LOADED: dict[str, dict[str, Any]] = {
-    "ssl": {"SSLSocket": ()},  # asyncio asks of every socket if it is one
-    "traceback": {"extract_stack": _extract_stack},  # asyncio keeps it, for its debug mode
-    "platform": {"system": lambda: os.uname().sysname},  # uuid asks for it when it is imported
+UNTIL_LOADED: dict[str, Callable[[], dict[str, Any]]] = {
+    "datetime": _datetime,
+    "platform": lambda: {"system": lambda: os.uname().sysname},  # uuid asks for it when it is imported
+    "ssl": lambda: {"SSLSocket": ()},  # asyncio asks of every socket if it is one
+    "traceback": lambda: {"extract_stack": _extract_stack},  # asyncio keeps it, for its debug mode
 }
 
 
@@ -59,10 +72,10 @@ class DeferredModule(ModuleType):
     """A placeholder for a module."""
 
     def __getattr__(self, name: str) -> Any:
+        if name == "__path__" and self.__name__ in UNTIL_LOADED:  # asked for by `from x import name`; no package here
+            raise AttributeError(name)
         real = _load(self)
-        for known in UNTIL_LOADED.get(self.__name__, ()):
-            self.__dict__.pop(known, None)
-        self.__dict__.update(vars(real))
+        self.__dict__.update(vars(real))  # instead of what it had until now, too
         return getattr(real, name)
 
 
@@ -81,5 +94,6 @@ def defer(names: tuple[str, ...] = DEFERRED) -> None:
     for name in names:
         if name not in sys.modules:
             placeholder = DeferredModule(name)
-            placeholder.__dict__.update(UNTIL_LOADED.get(name, {}))
+            if name in UNTIL_LOADED:
+                placeholder.__dict__.update(UNTIL_LOADED[name]())
             sys.modules[name] = placeholder

@@ -4,8 +4,7 @@ Parsed without argparse, which takes longer to load than the rest of `pi --help`
 rejected here: an extension may define them.
 """
 
-from __future__ import annotations
-
+# Without `from __future__ import annotations`: NamedTuple would compile every annotation, which takes a millisecond.
 from typing import NamedTuple
 
 from tau.core.checks.exit_codes import EXIT_CODES

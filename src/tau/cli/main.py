@@ -169,6 +169,7 @@ def start_mode(mode: str, arguments: ParsedArguments) -> NoReturn:
 def load_quickly() -> None:
     """Speed up the start: no garbage collection and no typing_extensions while modules load."""
     gc.disable()  # loaded modules stay, so there is nothing to collect until then
+    import_module("tau.cli.quick_imports").install()
     import_module("tau.cli.deferred_modules").defer()
     if "typing_extensions" not in sys.modules:
         # If it is installed, msgspec imports it for names that Python 3.11 has itself. That takes 10 ms.

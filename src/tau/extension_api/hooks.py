@@ -5,8 +5,7 @@ payload, the new result, and True if no more handlers are to be called. A hook t
 that raises or times out counts as a refusal.
 """
 
-from __future__ import annotations
-
+# Without `from __future__ import annotations`: NamedTuple would compile every annotation.
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 

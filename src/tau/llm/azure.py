@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from tau.errors import ModelError
 from tau.llm.types import CallOptions, base_url
+from tau.records.base import Value
 from tau.records.models import Model
 
 VERSION = "v1"
@@ -17,7 +17,7 @@ NO_BASE_URL = (
 HOSTS = (".openai.azure.com", ".cognitiveservices.azure.com")
 
 
-class Endpoint(NamedTuple):
+class Endpoint(Value):
     base: str
     version: str
     deployment: str

@@ -7,13 +7,13 @@ or URL; fields under `compat` in the model's configuration override it one by on
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from tau.core.models.thinking import level_value
 from tau.errors import ModelError
 from tau.llm.anthropic import BUDGETS
 from tau.llm.types import CallOptions
-from tau.records.base import BadRecord, Record, decode, encode
+from tau.records.base import BadRecord, Record, Value, decode, encode
 from tau.records.models import Model
 
 ThinkingFormat = Literal[
@@ -58,7 +58,7 @@ class Compat(Record):
     vercel_gateway_routing: dict[str, Any] = {}
 
 
-class ServerQuirks(NamedTuple):
+class ServerQuirks(Value):
     """A known server: its provider names, parts of its URLs, and its differences."""
 
     providers: tuple[str, ...]
@@ -150,7 +150,7 @@ def compat(model: Model) -> Compat:
         raise ModelError(f"compat of {model.provider}/{model.id}: {error}", transient=False) from None
 
 
-class ThinkingChoice(NamedTuple):
+class ThinkingChoice(Value):
     """The chosen thinking level. `effort` is the server's name for it, None if it has none."""
 
     on: bool

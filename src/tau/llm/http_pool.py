@@ -14,11 +14,11 @@ import re
 import ssl
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import NamedTuple
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from tau.errors import shortened
 from tau.llm.http_connection import HttpConnection, HttpExchange, NoResponse
+from tau.records.base import Value
 
 MAX_REASON_CHARACTERS = 200
 IDLE_TIMEOUT_S = 15  # for unused connections
@@ -40,7 +40,7 @@ class ProxyRefused(OSError):
         self.status = status
 
 
-class Origin(NamedTuple):
+class Origin(Value):
     """The other end of a connection. Connections to equal origins are interchangeable."""
 
     secure: bool

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from tau.records.base import BadRecord, Value, parse
 from tau.store.files import locked, locked_for_long, replace_file
@@ -53,7 +53,7 @@ class OAuthLogin(Value):
         return {**kept, "type": "oauth", "access": self.access, "refresh": self.refresh, "expires": self.expires}
 
 
-class LockedEntry(NamedTuple):
+class LockedEntry(Value):
     """An entry of auth.json while its file is locked. `write` replaces it."""
 
     entry: Any

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from tau.core.conversation.slash_commands import (
     SKILL_PREFIX,
@@ -22,7 +22,7 @@ from tau.core.conversation.slash_commands import (
     split_arguments,
 )
 from tau.core.conversation.system_prompt import ContextFile, ListedTool, PromptParts, system_prompt
-from tau.records.base import UNSET
+from tau.records.base import UNSET, Value
 from tau.records.replies import SlashCommand, SourceInfo
 from tau.store.context import context_files, may_be_planted, project_root, prompt_file, text_or_file
 from tau.store.path_lists import PathList
@@ -37,7 +37,7 @@ ExtensionResources = Sequence[
 LIST_ORDER: dict[Scope, int] = {"project": 0, "user": 1, "temporary": 2}
 
 
-class FoundResources(NamedTuple):
+class FoundResources(Value):
     """The resources of a session."""
 
     query: ResourceQuery
@@ -81,9 +81,9 @@ def _listed(items: Iterable[Template] | Iterable[Skill]) -> list[Template | Skil
 
 
 def _row(name: str, kind: Literal["prompt", "skill"], item: Template | Skill) -> SlashCommand:
-    scope, source, base = item.origin
-    info = SourceInfo(item.path, source, scope, base_dir=UNSET if base is None else base)
-    return SlashCommand(name, item.description or UNSET, kind, item.origin.location, item.path, info)
+    origin = item.origin
+    info = SourceInfo(item.path, origin.source, origin.scope, base_dir=UNSET if origin.base is None else origin.base)
+    return SlashCommand(name, item.description or UNSET, kind, origin.location, item.path, info)
 
 
 # Search

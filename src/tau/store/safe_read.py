@@ -10,14 +10,14 @@ import errno
 import os
 import stat
 from pathlib import Path
-from typing import NamedTuple
 
+from tau.records.base import Value
 from tau.store.procfs import opened_path, shows_process
 
 _FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 
 
-class BoundedText(NamedTuple):
+class BoundedText(Value):
     """The beginning of a text file."""
 
     text: str

@@ -12,11 +12,11 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from tau.core.conversation.slash_commands import ResourceOrigin, Skill
 from tau.core.text.frontmatter import BadFrontmatter, is_true, parse_page, split_page
 from tau.core.text.globs import IgnoreRules
+from tau.records.base import Value
 from tau.store.path_lists import PathList
 from tau.store.safe_read import error_reason, is_file, read_text
 
@@ -34,7 +34,7 @@ MAX_NAME_CHARACTERS = 64
 MAX_DESCRIPTION_CHARACTERS = 1024
 
 
-class ResourceLocation(NamedTuple):
+class ResourceLocation(Value):
     """A folder to search, or a file."""
 
     path: Path

@@ -9,9 +9,10 @@ from __future__ import annotations
 import io
 import warnings
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from tau.errors import ToolError
+from tau.records.base import Value
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -28,7 +29,7 @@ _LANCZOS = 1  # PIL.Image.Resampling.LANCZOS; PIL is not imported yet
 _FORMATS = {"image/png": "PNG", "image/jpeg": "JPEG", "image/gif": "GIF", "image/webp": "WEBP"}
 
 
-class EncodedImage(NamedTuple):
+class EncodedImage(Value):
     data: bytes
     mime_type: str
     size: tuple[int, int]

@@ -12,7 +12,6 @@ import shlex
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
 from tau.core.text.truncate import MAX_BYTES, MAX_LINES, format_size, head
@@ -102,19 +101,19 @@ def _length(file: BinaryIO) -> int:
 # Text
 
 
-@dataclass
 class Scan:
     """The result of a pass through a file. Lines are numbered from 0 here."""
 
-    start: int
-    limit: int | None
-    newlines: int = 0  # in the part of the file that was read
-    complete: bool = True  # the file was read to its end
-    data: bytearray = field(default_factory=bytearray)  # beginning of the selection, up to one byte over the limit
-    selected_newlines: int = 0
-    selected_bytes: int = 0
-    first_line: int = 0  # bytes of the first line of the selection
-    closed: bool = False  # the selection reached its limit
+    def __init__(self, start: int, limit: int | None) -> None:
+        self.start = start
+        self.limit = limit
+        self.newlines = 0  # in the part of the file that was read
+        self.complete = True  # the file was read to its end
+        self.data = bytearray()  # beginning of the selection, up to one byte over the limit
+        self.selected_newlines = 0
+        self.selected_bytes = 0
+        self.first_line = 0  # bytes of the first line of the selection
+        self.closed = False  # the selection reached its limit
 
     def select(self, chunk: bytes) -> None:
         if self.closed:

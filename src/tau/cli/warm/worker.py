@@ -21,6 +21,7 @@ from tau.cli import session_options
 from tau.cli.flags import parse
 from tau.cli.warm.launcher import GO, READY, WILL_EXIT
 from tau.cli.warm.likeness import DECLINED, STALE, ServerState, difference, is_changed, status_of
+from tau.errors import UsageError
 from tau.llm.catalog import ProviderConfig
 from tau.records.base import BadRecord, decode
 from tau.records.commands import GetState, Prompt
@@ -167,7 +168,10 @@ def _stream(number: int, mode: str, encoding: str, errors: str) -> Any:
 
 def keeps_secrets(argv: list[str]) -> bool:
     """Whether the program would hide its memory or arguments from its commands: it cannot hide the launcher's."""
-    arguments = parse(argv)
+    try:
+        arguments = parse(argv)
+    except UsageError:  # the program will report it
+        return False
     if "api-key" in arguments.flags:
         return True
     return session_options.hides_memory(arguments)

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
+
+from tau.records.base import Value
 
 Scope = Literal["user", "project", "temporary"]
 
 
-class ResourceOrigin(NamedTuple):
+class ResourceOrigin(Value):
     """The source of a template or a skill."""
 
     scope: Scope  # temporary: named on the command line, or by an extension
@@ -26,7 +28,7 @@ class ResourceOrigin(NamedTuple):
         return "path" if self.source != "auto" or self.scope == "temporary" else self.scope
 
 
-class Template(NamedTuple):
+class Template(Value):
     name: str
     description: str
     hint: str  # names of its arguments; may be empty
@@ -35,7 +37,7 @@ class Template(NamedTuple):
     origin: ResourceOrigin
 
 
-class Skill(NamedTuple):
+class Skill(Value):
     name: str
     description: str
     path: str

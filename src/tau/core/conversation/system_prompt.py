@@ -6,9 +6,10 @@ It contains no date or time: providers cache a prompt that stays the same.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from tau.core.conversation.slash_commands import Skill, escape_xml
+from tau.records.base import Value
 
 
 class ListedTool(Protocol):
@@ -24,12 +25,12 @@ class ListedTool(Protocol):
     def guidelines(self) -> tuple[str, ...]: ...
 
 
-class ContextFile(NamedTuple):
+class ContextFile(Value):
     path: str
     text: str
 
 
-class PromptParts(NamedTuple):
+class PromptParts(Value):
     """Optional parts of a prompt, besides tools and the working directory."""
 
     custom: str | None = None  # replaces tau's own introduction, tools and guidelines

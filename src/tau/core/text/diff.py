@@ -5,8 +5,7 @@ prefix and suffix and the lines that only one side has. It is limited to MAX_STE
 suffice counts as removed and added as a whole, which is correct, if not minimal.
 """
 
-from __future__ import annotations
-
+# Without `from __future__ import annotations`: NamedTuple would compile every annotation.
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

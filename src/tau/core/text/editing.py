@@ -8,8 +8,7 @@ If there is no exact match, the normalized text (core/text/normalize.py) is sear
 match as well: if other text in the file looks the same, the edit is ambiguous.
 """
 
-from __future__ import annotations
-
+# Without `from __future__ import annotations`: NamedTuple would compile every annotation.
 import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property

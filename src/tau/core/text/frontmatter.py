@@ -8,8 +8,7 @@ start-up. Before YAML loads a text, its nesting depth is checked, because the C 
 nested brackets.
 """
 
-from __future__ import annotations
-
+# Without `from __future__ import annotations`: NamedTuple would compile every annotation.
 import re
 from typing import Any, NamedTuple
 

@@ -10,13 +10,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple
 
 from tau.core.agent.budgets import limit_text
 from tau.core.agent.draft import Update
 from tau.core.checks.exit_codes import ANSWERED, DENIED, FAILED, TRUNCATED, exit_code_of_answer
 from tau.errors import CommandError
-from tau.records.base import UNSET, encode
+from tau.records.base import UNSET, Value, encode
 from tau.records.dialogs import UiRequest
 from tau.records.events import (
     AgentEnd,
@@ -39,7 +38,7 @@ log = logging.getLogger(__name__)
 Open = Callable[[Client], SessionHandle]
 
 
-class Prompt(NamedTuple):
+class Prompt(Value):
     text: str
     images: Sequence[Image] = ()
 

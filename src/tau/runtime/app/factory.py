@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from tau.core.agent.structured_output import BadSchema, OutputSchema, parse_output_schema
 from tau.errors import ModelError, UsageError
 from tau.llm.http import Http
-from tau.llm.scripted import read_script
 from tau.llm.types import Transport
 from tau.records.base import BadRecord, Value, parse, replace
 from tau.records.settings import Settings
@@ -357,6 +356,8 @@ def _script(models: ModelSelection, path: str | bytes | None) -> bytes:
     try:
         script = path if isinstance(path, bytes) else Path(path).read_bytes()
         if scripted:
+            from tau.llm.scripted import read_script
+
             read_script(script)
     except OSError as error:
         raise UsageError(f"--script {path!s}: {error.strerror}") from None

@@ -22,7 +22,6 @@ from typing import TypeVar
 
 from tau.errors import ToolError
 from tau.runtime.machine.command import CommandSpec, ConfinedBy, ProcessHandle, start_error
-from tau.runtime.machine.process_group import ProcessGroup
 from tau.runtime.machine.supervisor_client import (
     PROGRAM,
     SandboxUnavailable,
@@ -78,7 +77,11 @@ class ProcessLauncher:
                 self._leave = weakref.finalize(self, self._supervisor.leave)
             except (OSError, RuntimeError) as error:  # no such program, too many files, too many threads
                 self._give_up(str(error))
-        return self._supervisor.start(spec, on_message) if self._supervisor else ProcessGroup(spec, on_message)
+        if self._supervisor:
+            return self._supervisor.start(spec, on_message)
+        from tau.runtime.machine.process_group import ProcessGroup
+
+        return ProcessGroup(spec, on_message)
 
     def note(self, handle: ProcessHandle, *, started: bool) -> None:
         """Record whether a command was started.
