@@ -9,8 +9,8 @@ previous one waits:
     TurnFuture     resumes the task that awaits it in the turn
     TurnEvent      the same for an event
 
-A turn ends after MAX_CALLS calls, so that it cannot starve the loop; `call_soon` takes the rest. What runs in a turn must
-be fit to run in a callback: the code that schedules a callback goes on before it is called.
+A turn ends after MAX_CALLS calls, so that it cannot starve the loop; `call_soon` takes the rest. What runs in a turn
+must be fit to run in a callback: the code that schedules a callback goes on before it is called.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def run_turn(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) ->
 
 
 def call_in_turn(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> None:
-    """Call `callback` later in the current turn, or in the next iteration of the loop. Only for the thread of the loop."""
+    """Call `callback` later in this turn, or in the next iteration of the loop. Only for the thread of the loop."""
     if _turn.calls is None:
         loop.call_soon(callback)
     else:
