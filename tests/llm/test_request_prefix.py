@@ -37,7 +37,8 @@ TEXTS = ("text", "", " \n", "\ud83d", "ä\u2028")
 
 def body(messages: list[StoredMessage], model: Model, prefix: RequestPrefix | None, *, block_images: bool) -> bytes:
     sent = ProviderMessages(messages, model, block_images=block_images)
-    return b"".join(encode_parts(request(model, ModelContext("system", sent, (), prefix), CallOptions(None)).body))
+    context = ModelContext("system", sent, (), None if prefix is None else {"prefix": prefix})
+    return b"".join(encode_parts(request(model, context, CallOptions(None)).body))
 
 
 class Chance(Random):
@@ -166,7 +167,7 @@ def test_a_turn_converts_a_few_messages_however_long_the_conversation_is() -> No
     for more in range(3):
         Counted.converted = 0
         sent = Counted(messages[: 995 + 2 * more], MODEL)
-        request(MODEL, ModelContext("", sent, (), prefix), CallOptions(None))
+        request(MODEL, ModelContext("", sent, (), {"prefix": prefix}), CallOptions(None))
     assert Counted.converted == 4
 
 

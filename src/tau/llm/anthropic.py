@@ -16,6 +16,7 @@ from tau.core.conversation.provider_messages import (
 )
 from tau.core.models.thinking import level_value as sent_level
 from tau.llm.anthropic_reader import Reader
+from tau.llm.request_prefix import RequestPrefix
 from tau.llm.types import (
     CallOptions,
     HttpApi,
@@ -96,10 +97,11 @@ def message_body(model: Model, context: ModelContext, options: CallOptions) -> d
 
 def _messages(context: ModelContext, cache: dict[str, str] | None, *, unsigned: bool) -> list[Any] | PackedList:
     last = partial(conversation, cache=cache, unsigned=unsigned)
-    if context.prefix is None or not isinstance(context.messages, ProviderMessages):
+    if context.kept is None or not isinstance(context.messages, ProviderMessages):
         return packed_list(last(context.messages))
+    prefix: RequestPrefix = context.kept.setdefault("prefix", RequestPrefix())
     # Only the last message has a cache marker.
-    return context.prefix.pack(
+    return prefix.pack(
         context.messages, (conversation, unsigned), partial(conversation, cache=None, unsigned=unsigned), last
     )
 

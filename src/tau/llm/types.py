@@ -9,7 +9,6 @@ from typing import Any, Protocol
 from tau.core.agent.draft import Draft, MessageBegun, MessageDone, ResponseStarted, Update
 from tau.core.checks.secrets import redact_url
 from tau.core.conversation.provider_messages import ModelMessage
-from tau.llm.request_prefix import RequestPrefix
 from tau.records.base import Value, field
 from tau.records.models import Model, ThinkingLevel
 from tau.wire.sse import SSEDecoder
@@ -37,13 +36,13 @@ class ToolSpec(Protocol):
 class ModelContext(Value):
     """Input of a model call. `messages` can be iterated repeatedly: a long conversation is not kept in memory.
 
-    An API that can reuse what it encoded for the last call of the run does so in `prefix`.
+    `kept` is what an API keeps between the calls of a run, under names of its own; None if it may keep nothing.
     """
 
     system: str
     messages: Iterable[ModelMessage]
     tools: Sequence[ToolSpec]
-    prefix: RequestPrefix | None = None
+    kept: dict[str, Any] | None = None
 
 
 class CallOptions(Value):

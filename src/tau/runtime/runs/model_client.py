@@ -15,7 +15,6 @@ from tau.core.conversation.tokens import CHARS_PER_TOKEN, context_tokens
 from tau.core.models.failures import refused_on_this_machine
 from tau.errors import ModelError
 from tau.llm.catalog import LOCAL_MODEL
-from tau.llm.request_prefix import RequestPrefix
 from tau.llm.types import CallEnvironment, CallOptions, ModelContext
 from tau.records.base import replace
 from tau.records.messages import Assistant, StoredMessage, Text, User
@@ -72,12 +71,12 @@ class ModelClient:
         self._budget = budget
         self._local = local
         self._calls = 0
-        self._prefix = RequestPrefix()
+        self._kept: dict[str, Any] = {}  # by the API, between the calls of a run
         self.system_override: str | None = None  # set by an extension, for this run
 
     def end_run(self) -> None:
         """Free what is kept between the calls of a run."""
-        self._prefix.clear()
+        self._kept.clear()
 
     async def system_prompt(self) -> str:
         return await self._resources.prompt(list(self._tool_runner.tools.values()))
@@ -96,13 +95,13 @@ class ModelClient:
     async def stream_answer(self, messages: Iterable[StoredMessage], draft: Draft) -> AsyncIterator[Sequence[Any]]:
         level, session = self._models.level, self._owner.log.id
         tools = list(self._tool_runner.tools.values()) if takes_tools(draft.model) else []
-        prefix: RequestPrefix | None = self._prefix
+        kept: dict[str, Any] | None = self._kept
         if self._hooks.extensions.wants("context"):
-            messages, prefix = await self._hooks.context([*messages]), None
+            messages, kept = await self._hooks.context([*messages]), None
         block_images = self._owner.settings.images.block_images
         provider_messages = ProviderMessages(messages, draft.model, block_images=block_images)
         system = await self._resources.prompt(tools) if self.system_override is None else self.system_override
-        context = ModelContext(system, provider_messages, tools, prefix)
+        context = ModelContext(system, provider_messages, tools, kept)
         used = context_tokens(Branch(self._owner.log.tree))
         async for facts in self._stream(context, draft, level, session, used=used):
             yield facts
