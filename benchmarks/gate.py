@@ -27,7 +27,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from benchmarks import sessions, warm
+from benchmarks import answerer, sessions, warm
 from benchmarks.job import TAU, Job, Place, Result, yardstick
 from benchmarks.jobs.commands import GET_FORKS, GET_MESSAGES, GET_STATE, GET_STATS, PROMPT
 from benchmarks.measure import Program, is_response
@@ -68,6 +68,8 @@ class Sizes:
 
     pieces: int
     alone: int
+    trips: int
+    turns: int
     entries: int
     of_floor: int
 
@@ -89,6 +91,7 @@ class Ruler:
 def _valgrind(log: Path) -> list[str]:
     # Of the tools of valgrind that count, this one is the fastest.
     how = ["--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null", f"--log-file={log}"]
+    how += ["--child-silent-after-fork=yes"]  # or the processes that run commands would write to the log too
     return ["valgrind", *how]
 
 
@@ -104,7 +107,7 @@ RULERS = {
         "instructions",
         _valgrind,
         _instructions,
-        Sizes(pieces=5_000, alone=200, entries=20_000, of_floor=2_000),
+        Sizes(pieces=5_000, alone=200, trips=1_000, turns=50, entries=20_000, of_floor=2_000),
         rounds=1,
         at_once=os.cpu_count() or 1,
         allowed=20,
@@ -114,7 +117,7 @@ RULERS = {
         "processor time",
         lambda log: [],
         lambda log, cpu: cpu * 1e9,
-        Sizes(pieces=40_000, alone=1_000, entries=40_000, of_floor=20_000),
+        Sizes(pieces=40_000, alone=1_000, trips=5_000, turns=100, entries=40_000, of_floor=20_000),
         rounds=7,
         at_once=1,
         allowed=50,
@@ -155,12 +158,17 @@ class Bench:
             "many pieces": lambda: self.prompts(f"text-{self._sizes.pieces}"),
             "pieces alone": self.alone,
             "warm launch": self.warm_launch,
+            "trips": lambda: self.trips(self._sizes.trips),
+            "no trips": lambda: self.trips(0),
+            "bash turns": self.bash_turns,
             "session": self.session,
             "session stats": lambda: self.session(GET_STATS),
             "fork points": lambda: self.session(GET_FORKS),
             "messages": lambda: self.session(GET_MESSAGES),
             "export": self.export,
             "launcher": self.launcher_floor,
+            "answers": lambda: self.answers(self._sizes.trips),
+            "no answers": lambda: self.answers(0),
             "nothing": lambda: self.python(FLOORS["nothing"]),
             "import asyncio": lambda: self.python(FLOORS["import asyncio"]),
             "events": lambda: self.python(FLOORS["events"], self.events),
@@ -209,6 +217,24 @@ class Bench:
         with Stepped(self._sizes.alone) as model:
             return self._tau(model.url, _rested(model.two_prompts), "--no-session")
 
+    def trips(self, count: int) -> float:
+        return self._tau(self._place.mock.url("one"), _rested(lambda program: _ask(program, count)), "--no-session")
+
+    def bash_turns(self) -> float:
+        """The instructions of tau itself, not of the processes that run the commands."""
+        return self._tau(self._place.mock.url(f"bash-{self._sizes.turns}"), _rested(_two_prompts), "--no-session")
+
+    def answers(self, count: int) -> float:
+        """The floor of `trips`."""
+        with self._place.home() as home:
+            log = home / "log"
+            argv = [*self._ruler.before(log), sys.executable, answerer.__file__]
+            env = {**tau().environment(home), "PYTHONHASHSEED": "0"}
+            with Program(argv, home, env, DEADLINE) as program:
+                _ask(program, count)
+                cpu = program.end()
+            return self._ruler.read(log, cpu)
+
     def _tau(self, url: str, talk: Callable[[Program], object], *flags: str) -> float:
         with self._place.home() as home:
             log = home / "log"
@@ -253,6 +279,11 @@ def _rested(talk: Callable[[Program], object]) -> Callable[[Program], None]:
     return rested
 
 
+def _ask(program: Program, count: int) -> None:
+    for _ in range(count):
+        program.ask(GET_STATE)
+
+
 def _two_prompts(program: Program) -> None:
     for _ in range(2):
         program.say(PROMPT)
@@ -286,6 +317,18 @@ def measures(took: Mapping[str, float], sizes: Sizes) -> dict[str, Measure]:
         ),
         "piece alone": Measure(
             "one that comes alone", "its JSON, read and written", (took["pieces alone"] - rest) / sizes.alone, event
+        ),
+        "trip": Measure(
+            "get_state, one by one",
+            "the same by a callback of asyncio",
+            (took["trips"] - took["no trips"]) / sizes.trips,
+            (took["answers"] - took["no answers"]) / sizes.trips,
+        ),
+        "bash turn": Measure(
+            "a turn with a bash call",
+            "the JSON of an event, read and written",
+            (took["bash turns"] - rest) / sizes.turns,
+            event,
         ),
         "entry": Measure(
             "opening a session, per entry", "its JSON, read", (took["session"] - took["start"]) / sizes.entries, entry

@@ -154,6 +154,11 @@ TOOK = {
     "two prompts": 300.0,
     "many pieces": 400.0,
     "pieces alone": 700.0,
+    "trips": 500.0,
+    "no trips": 250.0,
+    "bash turns": 900.0,
+    "answers": 150.0,
+    "no answers": 50.0,
     "session": 250.0,
     "session stats": 300.0,
     "fork points": 350.0,
@@ -167,13 +172,15 @@ TOOK = {
 
 
 def test_the_gate_counts_what_a_unit_costs_beyond_the_start() -> None:
-    found = measures(TOOK, Sizes(pieces=100, alone=20, entries=50, of_floor=10))
+    found = measures(TOOK, Sizes(pieces=100, alone=20, trips=50, turns=30, entries=50, of_floor=10))
     assert {name: (one.ours, one.least) for name, one in found.items()} == {
         "start": (200, 100),
         "warm launch": (90, 30),
         "prompts": (100, 100),
         "piece": (1, 2),
         "piece alone": (20, 2),
+        "trip": (5, 2),
+        "bash turn": (20, 2),
         "entry": (1, 5),
         "stats": (1, 5),
         "forks": (2, 5),

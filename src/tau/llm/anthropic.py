@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
-from tau.core.conversation.provider_messages import ModelMessage, is_blank, strip_surrogates, strip_surrogates_in
+from tau.core.conversation.provider_messages import (
+    ModelMessage,
+    ProviderMessages,
+    is_blank,
+    strip_surrogates,
+    strip_surrogates_in,
+)
 from tau.core.models.thinking import level_value as sent_level
 from tau.llm.anthropic_reader import Reader
+from tau.llm.request_prefix import RequestPrefix
 from tau.llm.types import (
     CallOptions,
     HttpApi,
@@ -20,7 +28,7 @@ from tau.llm.types import (
     model_headers,
     output_limit,
 )
-from tau.records.base import packed_list
+from tau.records.base import PackedList, packed_list
 from tau.records.messages import Assistant, Image, Text, Thinking, ToolCall, ToolResult, User
 from tau.records.models import Model, ThinkingLevel
 
@@ -76,7 +84,7 @@ def message_body(model: Model, context: ModelContext, options: CallOptions) -> d
     max_tokens, thinking = thinking_fields(model, options)
     unsigned = (model.compat or {}).get("allowEmptySignature") is True
     body: dict[str, Any] = {
-        "messages": packed_list(conversation(context.messages, cache=cache, unsigned=unsigned)),
+        "messages": _messages(context, cache, unsigned=unsigned),
         "max_tokens": max_tokens,
         "stream": True,
     }
@@ -85,6 +93,17 @@ def message_body(model: Model, context: ModelContext, options: CallOptions) -> d
     if context.tools:
         body["tools"] = _tools(model, context, cache)
     return {**body, **thinking}
+
+
+def _messages(context: ModelContext, cache: dict[str, str] | None, *, unsigned: bool) -> list[Any] | PackedList:
+    last = partial(conversation, cache=cache, unsigned=unsigned)
+    if context.kept is None or not isinstance(context.messages, ProviderMessages):
+        return packed_list(last(context.messages))
+    prefix: RequestPrefix = context.kept.setdefault("prefix", RequestPrefix())
+    # Only the last message has a cache marker.
+    return prefix.pack(
+        context.messages, (conversation, unsigned), partial(conversation, cache=None, unsigned=unsigned), last
+    )
 
 
 def _tools(model: Model, context: ModelContext, cache: dict[str, str] | None) -> list[dict[str, Any]]:

@@ -34,11 +34,15 @@ class ToolSpec(Protocol):
 
 
 class ModelContext(Value):
-    """Input of a model call. `messages` can be iterated repeatedly: a long conversation is not kept in memory."""
+    """Input of a model call. `messages` can be iterated repeatedly: a long conversation is not kept in memory.
+
+    `kept` is what an API keeps between the calls of a run, under names of its own; None if it may keep nothing.
+    """
 
     system: str
     messages: Iterable[ModelMessage]
     tools: Sequence[ToolSpec]
+    kept: dict[str, Any] | None = None
 
 
 class CallOptions(Value):

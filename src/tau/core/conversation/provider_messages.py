@@ -45,20 +45,27 @@ class ProviderMessages:
     """
 
     def __init__(self, messages: Iterable[StoredMessage], model: Model, *, block_images: bool = False) -> None:
-        self._messages = messages
-        self._model = model
-        self._block_images = block_images
+        self.sources = messages
+        self.model = model
+        self.block_images = block_images
 
     def __iter__(self) -> Iterator[ModelMessage]:
-        return _with_api_ids(_with_results(self._converted()), self._model)
+        return self.part(self.sources, set())
 
-    def _converted(self) -> Iterator[ModelMessage]:
-        sees = "image" in self._model.input
-        for message in self._messages:
+    def part(self, sources: Iterable[StoredMessage], used_ids: set[str]) -> Iterator[ModelMessage]:
+        """Convert a part of the conversation, which must begin with an answer if it is not the first.
+
+        `used_ids` are the ids of tool calls before it; those of the part are added.
+        """
+        return _with_api_ids(_with_results(self._converted(sources)), self.model, used_ids)
+
+    def _converted(self, sources: Iterable[StoredMessage]) -> Iterator[ModelMessage]:
+        sees = "image" in self.model.input
+        for message in sources:
             # Compares exact types here and below: for records that is much cheaper than isinstance.
             converted = message if type(message) is ToolResult or type(message) is User else _to_model_message(message)
             if converted is not None:
-                yield _drop_unreadable(_block_images(converted) if self._block_images else converted, self._model, sees)
+                yield _drop_unreadable(_block_images(converted) if self.block_images else converted, self.model, sees)
 
 
 def is_blank(text: str) -> bool:
@@ -187,7 +194,7 @@ IdRule = Callable[[str, Model, bool, int], str]
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 
 
-def _with_api_ids(messages: Iterable[ModelMessage], model: Model) -> Iterator[ModelMessage]:
+def _with_api_ids(messages: Iterable[ModelMessage], model: Model, used: set[str]) -> Iterator[ModelMessage]:
     """Rewrite tool-call ids to the format of the model's API; results follow their calls.
 
     The same history always gives the same ids, so that prompt caches recognise the prefix.
@@ -196,7 +203,6 @@ def _with_api_ids(messages: Iterable[ModelMessage], model: Model) -> Iterator[Mo
     if rule is None:
         yield from messages
         return
-    used: set[str] = set()
     waiting: list[tuple[str, str]] = []  # old and new ids of the calls of the last answer
     for message in messages:
         if type(message) is Assistant:

@@ -71,7 +71,12 @@ class ModelClient:
         self._budget = budget
         self._local = local
         self._calls = 0
+        self._kept: dict[str, Any] = {}  # by the API, between the calls of a run
         self.system_override: str | None = None  # set by an extension, for this run
+
+    def end_run(self) -> None:
+        """Free what is kept between the calls of a run."""
+        self._kept.clear()
 
     async def system_prompt(self) -> str:
         return await self._resources.prompt(list(self._tool_runner.tools.values()))
@@ -90,12 +95,13 @@ class ModelClient:
     async def stream_answer(self, messages: Iterable[StoredMessage], draft: Draft) -> AsyncIterator[Sequence[Any]]:
         level, session = self._models.level, self._owner.log.id
         tools = list(self._tool_runner.tools.values()) if takes_tools(draft.model) else []
+        kept: dict[str, Any] | None = self._kept
         if self._hooks.extensions.wants("context"):
-            messages = await self._hooks.context([*messages])
+            messages, kept = await self._hooks.context([*messages]), None
         block_images = self._owner.settings.images.block_images
         provider_messages = ProviderMessages(messages, draft.model, block_images=block_images)
         system = await self._resources.prompt(tools) if self.system_override is None else self.system_override
-        context = ModelContext(system, provider_messages, tools)
+        context = ModelContext(system, provider_messages, tools, kept)
         used = context_tokens(Branch(self._owner.log.tree))
         async for facts in self._stream(context, draft, level, session, used=used):
             yield facts

@@ -60,6 +60,8 @@ class Owner(Protocol):
 
 
 class RunModel(ModelPort, Protocol):
+    def end_run(self) -> None: ...
+
     def failed_answer(self, error: str) -> Assistant:
         """Return an answer that reports an error. Must not fail, whatever the state of the session."""
         ...
@@ -145,6 +147,7 @@ class PromptRun:
         self.working = False
         self._parts.budget.end()
         self._parts.tools.end_run()
+        self._parts.model.end_run()
 
     async def _report_internal_error(self, error: Exception) -> None:
         self.streaming = False
