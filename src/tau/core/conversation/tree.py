@@ -324,8 +324,8 @@ class Tree:
         return None, 0
 
     def message_blocks(
-        self, ats: Sequence[int], size: int, read: Callable[[int, bytes], list[T] | None]
-    ) -> Iterator[tuple[range, list[T] | None]]:
+        self, ats: Sequence[int], size: int, read: Callable[[int, bytes], Sequence[T] | None]
+    ) -> Iterator[tuple[range, Sequence[T] | None]]:
         """Apply `read` to message entries, block by block; it returns None if an entry needs a closer look."""
         for first, last in self._lines.blocks(ats, size):
             block = range(first, last + 1)
