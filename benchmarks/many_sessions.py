@@ -10,6 +10,7 @@ answered for the session whose number is given.
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import resource
 import sys
@@ -26,10 +27,15 @@ async def main(many: int, folder: Path, agent_dir: Path) -> None:
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     agents = []
+    # As docs/sdk.md recommends for programs with many sessions: or the collector would go through all of them again
+    # and again, and find nothing.
+    gc.disable()
     for number in range(many):
         cwd = folder / str(number)
         cwd.mkdir()
         agents.append(await tau.open(cwd, agent_dir=agent_dir, provider="bench", model="m"))
+    gc.freeze()
+    gc.enable()
     lines = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
     while line := await lines.readline():

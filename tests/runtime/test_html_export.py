@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,9 +10,11 @@ import pytest
 
 from tau.errors import CommandError
 from tau.export import Export
-from tau.export.page import page
+from tau.export.page import CARDS_PER_SECTION, page
 from tau.records.entries import Header
-from tau.runtime.history.html_export import write_export
+from tau.records.messages import User
+from tau.runtime.history.html_export import MIN_FORKED_SECTIONS, session_page, write_export
+from tau.runtime.history.session_log import SessionLog
 
 PI = b"""<!DOCTYPE html>
 <html lang="en">
@@ -137,3 +140,47 @@ def test_a_file_that_appears_meanwhile_is_not_overwritten(tmp_path: Path) -> Non
         write_export(slow(), path)
     assert path.read_bytes() == b"somebody else's"
     assert list(tmp_path.iterdir()) == [path]
+
+
+# A long page, rendered by two processes.
+
+
+@pytest.fixture
+def long_session(tmp_path: Path) -> SessionLog:
+    log = SessionLog.new("/", None, lambda error: None)
+    for number in range(MIN_FORKED_SECTIONS * CARDS_PER_SECTION + 1):
+        log.append_message(User(f"# {number}\n\n```py\nif a: {number}\n```", number))
+    return log
+
+
+def children() -> list[int]:
+    files = Path("/proc/self/task").glob("*/children")
+    return [int(child) for file in files for child in file.read_text().split()]
+
+
+@pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="this system has no memfd_create")
+def test_two_processes_render_the_same_page_as_one(long_session: SessionLog) -> None:
+    alone = b"".join(session_page(long_session))
+    before = children()
+    assert b"".join(session_page(long_session, may_fork=True)) == alone
+    assert children() == before
+
+
+@pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="this system has no memfd_create")
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor: nothing is divided")
+def test_a_page_is_whole_if_the_second_process_is_killed(long_session: SessionLog) -> None:
+    alone, before = b"".join(session_page(long_session)), children()
+    page = session_page(long_session, may_fork=True)
+    parts = [next(page), next(page)]  # the head and the first section: the second process works now
+    [second] = set(children()) - set(before)
+    os.kill(second, signal.SIGKILL)
+    assert b"".join([*parts, *page]) == alone
+
+
+@pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="this system has no memfd_create")
+def test_a_page_that_is_not_read_to_its_end_leaves_no_process(long_session: SessionLog) -> None:
+    before = children()
+    page = session_page(long_session, may_fork=True)
+    next(page), next(page)
+    page.close()  # type: ignore[attr-defined]
+    assert children() == before

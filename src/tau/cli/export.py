@@ -22,7 +22,7 @@ def main(arguments: ParsedArguments) -> int:
         found = open_session(source)
         log = SessionLog(found.header, None, _raise, found.tree)
         target = Path(out or default_name(source)).expanduser()
-        emit(str(write_export(session_page(log), target)))
+        emit(str(write_export(session_page(log, may_fork=True), target)))
     except CommandError as error:
         raise UsageError(str(error)) from None
     return 0

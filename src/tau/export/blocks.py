@@ -40,7 +40,7 @@ class RenderContext:
 def fold_lines(lines: Sequence[str], shown: int, end: Literal["head", "tail"] = "head") -> str:
     """Show the first or last `shown` lines of HTML, and the rest on a click."""
     visible, hidden = _split(lines, shown, end)
-    if any(_is_wide(line) for line in visible):
+    if len(max(visible, key=len, default="")) > MAX_LINE_CHARACTERS and any(map(_is_wide, visible)):
         return _truncated(lines, visible)
     pre = f"<pre>{_joined(visible)}</pre>"
     if not hidden:

@@ -27,39 +27,51 @@ from tau.records.messages import Assistant, ToolCall, ToolResult
 CARDS_PER_SECTION = 16  # page.js has the same number
 
 
+class Page:
+    """A page in parts: `head`, then each of the `sections`, then `tail`. All of them are made when they are read."""
+
+    def __init__(self, export: Export) -> None:
+        self._outline = outline = Outline(export.entries, export.leaf)
+        cwd = export.header.cwd
+        self._titles = [title(entry, _call(outline, index), cwd) for index, entry in enumerate(outline.entries)]
+        name = export.name or next((text for kind, text in self._titles if kind == "user"), "Session")
+        sums = totals(outline.entries)
+        self._cards = _Cards(outline, [kind for kind, _ in self._titles], RenderContext(Highlighter(sums.code), cwd))
+        self._shown = set(outline.path)
+        self._frame = frame(export, outline, sums, name)
+        cards = [index for index in outline.path if index not in outline.slots]
+        # The browser skips the layout of distant sections; per card that would cost more than it saves.
+        self.sections = [cards[start : start + CARDS_PER_SECTION] for start in range(0, len(cards), CARDS_PER_SECTION)]
+
+    def head(self) -> bytes:
+        return _encoded(self._frame[0])
+
+    def section(self, indexes: Sequence[int]) -> bytes:
+        """The HTML of one of the sections. It does not depend on the others."""
+        cards = [self._cards.article(index, self._shown) for index in indexes]
+        return _encoded("".join(["<section>\n", *cards, "</section>\n"]))
+
+    def tail(self) -> Iterator[bytes]:
+        _, after_branch, after_others, end = self._frame
+        yield _encoded(after_branch)
+        for index in range(len(self._outline.entries)):
+            if index not in self._shown:
+                yield _encoded(f"<template>{self._cards.alone(index)}</template>\n")
+        yield _encoded(after_others)
+        yield json_in_html(_rows(self._outline, self._titles))
+        yield _encoded(end)
+
+
 def page(export: Export) -> Iterator[bytes]:
     """Yield the page in chunks."""
-    for chunk in _page(export):
-        yield chunk if isinstance(chunk, bytes) else chunk.encode("utf-8", "replace")
+    parts = Page(export)
+    yield parts.head()
+    yield from map(parts.section, parts.sections)
+    yield from parts.tail()
 
 
-def _page(export: Export) -> Iterator[str | bytes]:
-    outline = Outline(export.entries, export.leaf)
-    cwd = export.header.cwd
-    titles = [title(entry, _call(outline, index), cwd) for index, entry in enumerate(outline.entries)]
-    name = export.name or next((text for kind, text in titles if kind == "user"), "Session")
-    sums = totals(outline.entries)
-    cards = _Cards(outline, [kind for kind, _ in titles], RenderContext(Highlighter(sums.code), cwd))
-    shown = set(outline.path)
-    start, after_branch, after_others, end = frame(export, outline, sums, name)
-
-    yield start
-    for section in _sections([index for index in outline.path if index not in outline.slots]):
-        yield "<section>\n"
-        yield from (cards.article(index, shown) for index in section)
-        yield "</section>\n"
-    yield after_branch
-    for index in range(len(outline.entries)):
-        if index not in shown:
-            yield f"<template>{cards.alone(index)}</template>\n"
-    yield after_others
-    yield json_in_html(_rows(outline, titles))
-    yield end
-
-
-def _sections(indexes: list[int]) -> Iterator[list[int]]:
-    """Group entries. The browser skips the layout of distant sections; per card that would cost more than it saves."""
-    return (indexes[start : start + CARDS_PER_SECTION] for start in range(0, len(indexes), CARDS_PER_SECTION))
+def _encoded(html: str) -> bytes:
+    return html.encode("utf-8", "replace")
 
 
 def _call(outline: Outline, index: int) -> ToolCall | None:

@@ -41,7 +41,9 @@ def esc(text: str) -> str:
 
 def single_line(text: str, longest: int) -> str:
     """Return the beginning of a text as one line of at most `longest` characters."""
-    words = " ".join(text[: longest * 4].split())
+    words = " ".join(text[: longest * 2].split())
+    if len(words) <= longest < len(text):  # it has much white space
+        words = " ".join(text[: longest * 4].split())
     return words if len(words) <= longest else words[: longest - 1].rstrip() + "…"
 
 

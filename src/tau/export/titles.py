@@ -74,11 +74,12 @@ def _message(message: Any, call: m.ToolCall | None, cwd: str) -> tuple[str, str]
 
 
 def _answer(message: m.Assistant) -> tuple[str, str]:
+    text = message.text
     if message.failed:
         reason = f"Error: {message.error_message or 'unknown'}" if message.stop_reason == "error" else "Aborted"
-        return "assistant-failed", _words(message.text) or reason
-    if message.text.strip():
-        return "assistant", _words(message.text)
+        return "assistant-failed", _words(text) or reason
+    if text and not text.isspace():
+        return "assistant", _words(text)
     return "calls", count(len(message.tool_calls), "call") if message.tool_calls else "(empty)"
 
 

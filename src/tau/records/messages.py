@@ -122,7 +122,7 @@ class Assistant(Message, tag="assistant"):
     @property
     def text(self) -> str:
         """The text blocks, concatenated."""
-        return "".join(block.text for block in self.content if isinstance(block, Text))
+        return "".join([block.text for block in self.content if isinstance(block, Text)])
 
     @property
     def failed(self) -> bool:

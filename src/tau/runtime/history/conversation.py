@@ -104,7 +104,7 @@ def messages_json(tree: Tree, unreadable: Container[int] = ()) -> SplicedList:
     return SplicedList(_portions(tree, summary, entries), tree.size)
 
 
-def _portions(tree: Tree, summary: CompactionEntry | None, entries: list[int]) -> Iterator[list[bytes]]:
+def _portions(tree: Tree, summary: CompactionEntry | None, entries: list[int]) -> Iterator[Sequence[bytes]]:
     if summary is not None:
         yield [wire_json(message) for message in compacted_messages(summary)]
     for kind, ats in groupby(entries, tree.kind):

@@ -7,17 +7,19 @@ passes `overwrite`. A link is never followed: it counts as a file that is not an
 from __future__ import annotations
 
 import os
+import signal
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, NoReturn
 
 from tau import __version__
 from tau.errors import CommandError
 from tau.runtime.history.session_log import SessionLog
 
 if TYPE_CHECKING:
+    from tau.export.page import Page
     from tau.runtime.services import Services
     from tau.tools import Tool
 
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 TAU_MARKER = b'<meta name="generator" content="tau session export">'
 PI_MARKER = b"<title>Session Export</title>"
 MARKER_SEARCH_BYTES = 400
+MIN_FORKED_SECTIONS = 32  # below that, a second process costs more than it saves
+COPIED_BYTES = 1024 * 1024
 
 _CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _READ_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
@@ -97,16 +101,19 @@ def _sentence(error: OSError, path: Path) -> str:
     return f"Cannot export to {path}: {(error.strerror or str(error)).lower()}"
 
 
-def session_page(log: SessionLog, system_prompt: str | None = None, tools: Sequence[Tool] = ()) -> Iterator[bytes]:
+def session_page(
+    log: SessionLog, system_prompt: str | None = None, tools: Sequence[Tool] = (), *, may_fork: bool = False
+) -> Iterator[bytes]:
     """Render a session as a page; `system_prompt` is the system prompt, if the session is live.
 
+    With `may_fork`, a second process renders half of a long page. The caller must have no threads.
     Imports the renderer lazily: few processes ever export.
     """
     from tau.export import Export, OfferedTool
-    from tau.export.page import page
+    from tau.export.page import Page
 
     entries = list(log.tree.entries())
-    return page(
+    page = Page(
         Export(
             log.header,
             entries,
@@ -117,6 +124,47 @@ def session_page(log: SessionLog, system_prompt: str | None = None, tools: Seque
             tools=[OfferedTool(tool.name, tool.description, tool.parameters) for tool in tools],
         )
     )
+    yield page.head()
+    is_long = len(page.sections) >= MIN_FORKED_SECTIONS and _processors() > 1
+    yield from _rendered_by_two(page) if may_fork and is_long else map(page.section, page.sections)
+    yield from page.tail()
+
+
+def _processors() -> int:
+    """The number of processors that this process may use, on systems that have what `_rendered_by_two` needs."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "memfd_create") else 1
+
+
+def _rendered_by_two(page: Page) -> Iterator[bytes]:
+    """Yield the sections of a page. A second process renders the latter half of them."""
+    half = len(page.sections) // 2
+    with os.fdopen(os.memfd_create("tau-export"), "w+b") as rest:
+        child = os.fork()
+        if child == 0:
+            _render_and_exit(page, half, rest)
+        try:
+            yield from map(page.section, page.sections[:half])
+        except BaseException:  # or the caller has stopped reading
+            os.kill(child, signal.SIGKILL)
+            raise
+        finally:
+            _, status = os.waitpid(child, 0)
+        if status == 0:
+            rest.seek(0)
+            yield from iter(lambda: rest.read(COPIED_BYTES), b"")
+        else:  # it was killed, or there is too little memory
+            yield from map(page.section, page.sections[half:])
+
+
+def _render_and_exit(page: Page, first: int, file: IO[bytes]) -> NoReturn:
+    """In the second process: it ends without running anything that the first one has registered for its end."""
+    code = 1
+    try:
+        file.writelines(map(page.section, page.sections[first:]))
+        file.flush()
+        code = 0
+    finally:
+        os._exit(code)
 
 
 def export_session(log: SessionLog, services: Services, system_prompt: str, wanted: str | None) -> str:
