@@ -302,7 +302,9 @@ def test_an_answer_that_was_not_streamed_is_shown_at_its_end() -> None:
     [
         (MessageEnd(replace(ANSWER, stop_reason="error", error_message="overloaded")), ["Error: overloaded"]),
         (MessageEnd(replace(ANSWER, stop_reason="length")), ["Warning: The answer was cut off at its length limit."]),
-        (AutoRetryEnd(False, 3, "overloaded"), ["Error: No answer after 3 retries: overloaded"]),
+        (AutoRetryEnd(False, 3, "overloaded"), ["Error: No answer after 3 retries."]),
+        (AutoRetryEnd(False, 1, "Retry cancelled"), ["Warning: Retry cancelled."]),
+        (AutoRetryEnd(True, 1), []),
         (
             CompactionEnd("manual", CompactionResult("sum", "x", 12345), aborted=False, will_retry=False),
             ["[Compacted: a summary replaces 12,345 tokens, Ctrl+O]"],

@@ -48,7 +48,7 @@ _HEADING = re.compile(r" {0,3}#{1,6}(?: |$)")
 _RULE = re.compile(r" {0,3}(?:(?:\* *){3,}|(?:- *){3,}|(?:_ *){3,})$")
 _UNDERLINE = re.compile(r" {0,3}(?:=+|-+) *$")
 _QUOTE = re.compile(r" {0,3}>")
-_DELIMITERS = re.compile(r" {0,3}\|? *:?-+:? *(?:\| *:?-+:? *)*\|? *$")
+_DELIMITER = re.compile(r":?-+:?")
 
 
 class BlockSplitter:
@@ -206,7 +206,7 @@ class BlockSplitter:
             and len(self._lines) == 1
             and "|" in self._lines[0]
             and "|" in line
-            and bool(_DELIMITERS.match(line))
+            and _is_delimiter_row(line)
             and _cell_count(self._lines[0]) == _cell_count(line)
         )
 
@@ -291,6 +291,12 @@ def _begins_block(line: str) -> bool:
     return bool(
         _FENCE.match(line) or _HEADING.match(line) or _RULE.match(line) or _QUOTE.match(line) or _MARKER.match(line)
     )
+
+
+def _is_delimiter_row(line: str) -> bool:
+    """The line below the head of a table: `|---|:-:|`."""
+    cells = line.strip(" ").removeprefix("|").removesuffix("|").split("|")
+    return not line.startswith("    ") and all(_DELIMITER.fullmatch(cell.strip(" ")) for cell in cells)
 
 
 def _cell_count(line: str) -> int:

@@ -16,12 +16,12 @@ MAX_PROBLEMS = 5
 
 def event_notice(event: Any, readable: Callable[[str], str] = str) -> NoticeCard | None:
     match event:
-        case ev.AutoRetryEnd(success=False):
-            why = readable(event.final_error) if isinstance(event.final_error, str) else ""
-            times = f"{event.attempt} retr{'y' if event.attempt == 1 else 'ies'}"
-            return NoticeCard(f"No answer after {times}{': ' + why if why else '.'}", "error")
+        case ev.AutoRetryEnd(success=False, final_error="Retry cancelled"):
+            return NoticeCard("Retry cancelled.", "warning")
+        case ev.AutoRetryEnd(success=False):  # the error stands above: it ended the answer
+            return NoticeCard(f"No answer after {event.attempt} retr{'y' if event.attempt == 1 else 'ies'}.", "error")
         case ev.CompactionEnd():
-            return _compaction(event)
+            return _compaction(event, readable)
         case ev.BudgetExceeded():
             return NoticeCard(f"Stopped: the limit of {budget_text(event)} is reached.", "warning")
         case ev.SessionDamaged():
@@ -48,11 +48,11 @@ def event_notice(event: Any, readable: Callable[[str], str] = str) -> NoticeCard
     return None
 
 
-def _compaction(event: ev.CompactionEnd) -> NoticeCard | None:
+def _compaction(event: ev.CompactionEnd, readable: Callable[[str], str]) -> NoticeCard | None:
     if event.aborted:
         return NoticeCard("Compaction stopped.", "warning")
     if isinstance(event.error_message, str):
-        return NoticeCard(f"Compaction failed: {event.error_message}", "error")
+        return NoticeCard(f"Compaction failed: {readable(event.error_message)}", "error")
     return None
 
 

@@ -16,6 +16,7 @@ from tau.screen.markdown import block_lines, inline_lines
 from tau.screen.safe_text import tidy
 from tau.screen.tables import table_lines, table_widths
 
+MAX_OPEN_MARKS = 6  # of emphasis that is not closed yet
 MAX_HELD = 200  # characters of an unfinished link that are not shown yet
 
 
@@ -193,7 +194,7 @@ def _flank(text: str, found: re.Match[str], stack: list[str]) -> None:
     opens = not after.isspace() and (mark[0] != "_" or not before.isalnum())
     if closes and mark in stack:
         del stack[stack.index(mark) :]
-    elif opens:
+    elif opens and len(stack) < MAX_OPEN_MARKS:
         stack.append(mark)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from tau.core.agent.draft import Update
@@ -95,10 +95,11 @@ def _seconds(seconds: float) -> str:
 
 
 class Working:
-    """Follows the events of a session."""
+    """Follows the events of a session. `readable` rewrites errors of model servers for a person."""
 
-    def __init__(self, max_cost: float | None = None) -> None:
+    def __init__(self, max_cost: float | None = None, readable: Callable[[str], str] = str) -> None:
         self.state = Activity(max_cost=max_cost)
+        self._readable = readable
         self._characters = 0
 
     def apply(self, event: Any, now: float) -> None:
@@ -119,7 +120,7 @@ class Working:
                 self._set(silent_since=now)
             case ev.AutoRetryStart():
                 at = now + event.delay_ms / 1000
-                self._set(retry=Retry(event.attempt, event.max_attempts, at, event.error_message))
+                self._set(retry=Retry(event.attempt, event.max_attempts, at, self._readable(event.error_message)))
             case ev.AutoRetryEnd():
                 self._set(retry=None)
             case ev.CompactionStart():
