@@ -76,7 +76,18 @@ def test_a_permission_panel_shows_the_call_and_what_it_changes() -> None:
 
 
 def test_a_panel_without_the_focus_says_how_to_answer() -> None:
-    assert text_of(permission(), status=Status(focused=False))[-1] == "  Tab answers"
+    assert text_of(permission(), status=Status(focused=False))[-3:] == [
+        "  3 Deny",
+        "  4 Deny, and say why",
+        "  Tab answers",
+    ]
+
+
+def test_the_chosen_row_is_marked_when_keys_can_answer() -> None:
+    for status, row in ((Status(), "→ 3 Deny"), (Status(ready=False), "  3 Deny")):
+        assert row in text_of(permission(), status=status)
+    panel = panel_for(Input("1", "Name?"))
+    assert panel.rows(40, 10, Status(ready=False)).cursor is None
 
 
 @pytest.mark.parametrize(

@@ -116,6 +116,7 @@ class RecordingFrontEnd:
         self.expanded = False
         self.titles: list[str | None] = []
         self.used_theme: Any = "dark"
+        self.themes_read = 0
 
     def add_notice(self, text: str, kind: NoticeKind) -> None:
         self.notices.append((kind, text))
@@ -140,6 +141,7 @@ class RecordingFrontEnd:
         self.titles.append(self._terminal.ui.state.title)
 
     def themes(self) -> list[dict[str, Any]]:
+        self.themes_read += 1
         return [{"name": "dark"}, {"name": "mine", "path": "/themes/mine.json"}]
 
     def theme(self) -> str:

@@ -267,6 +267,23 @@ def test_a_flood_shows_the_newest_state_and_leaves_the_session_usable(tmp_path: 
     play(story())
 
 
+def test_the_files_of_themes_are_not_read_for_every_call(tmp_path: Path) -> None:
+    async def story() -> None:
+        terminal = TerminalSession(tmp_path)
+        facts = terminal.handle.actions().facts
+        for _ in range(100):
+            assert len(facts()["themes"]) == 2
+        assert terminal.front_end.themes_read == 1
+        terminal.now += 6
+        facts()
+        terminal.ui.reset()
+        facts()
+        assert terminal.front_end.themes_read == 3
+        await terminal.handle.close()
+
+    play(story())
+
+
 def test_the_terminal_requests_do_nothing_in_other_modes(tmp_path: Path) -> None:
     async def story() -> None:
         from support.in_process_session import House

@@ -1,30 +1,30 @@
 from __future__ import annotations
 
 from tau.records.events import AgentSettled, AgentStart
-from tau.tui.notices import Notices
+from tau.tui.notices import Notices, Setting
 
 
 class Window:
-    def __init__(self, **environment: str) -> None:
+    def __init__(self, setting: Setting = "auto", **environment: str) -> None:
         self.now = 0.0
         self.written: list[bytes] = []
         self.titles: list[str] = []
-        self.notices = Notices(self.written.append, self.titles.append, lambda: self.now, environment)
+        self.notices = Notices(self.written.append, self.titles.append, lambda: self.now, environment, setting)
 
 
 def test_a_long_run_is_announced_at_a_terminal_without_the_focus() -> None:
-    window = Window(TERM="xterm-kitty")
+    window = Window(TERM="xterm-ghostty")
     window.notices.show_title("parser", None)
     window.notices.on_focus(False)
     window.notices.on_event(AgentStart())
     window.now = 42.0
     window.notices.on_event(AgentSettled())
-    assert window.written == [b"\x1b]99;;Done after 42 s\x1b\\"]
+    assert window.written == [b"\x1b]9;tau: Done after 42 s\x1b\\"]
     assert window.titles == ["tau: parser", "✳ tau: parser", "tau: parser"]
 
 
 def test_a_question_that_waits_is_announced_and_marked_in_the_title() -> None:
-    window = Window(TERM="xterm", TMUX="1")
+    window = Window(TERM="xterm")
     window.notices.show_title("", None)
     window.notices.on_focus(False)
     window.notices.show_questions(1)
@@ -39,3 +39,14 @@ def test_a_question_that_waits_is_announced_and_marked_in_the_title() -> None:
     window.notices.show_questions(0)
     window.notices.show_title("", "mine")
     assert window.titles == ["tau", "● tau", "tau", "mine"]
+
+
+def test_notifications_can_be_turned_off() -> None:
+    sent: dict[Setting, list[bytes]] = {"off": [], "bell": [b"\x07"]}
+    for setting, expected in sent.items():
+        window = Window(setting, TERM="xterm-kitty")
+        window.notices.on_focus(False)
+        window.notices.show_questions(1)
+        window.now = 10.0
+        window.notices.update()
+        assert window.written == expected

@@ -1,4 +1,4 @@
-"""When the person should be called back to the terminal, what the title of its window says, and how to send it.
+"""When the person should be called back to the terminal, and what the title of its window says.
 
 A notification is sent if the terminal has said that it lost the focus, and a long run has ended or a question waits.
 A terminal that says nothing about its focus counts as focused.
@@ -6,35 +6,13 @@ A terminal that says nothing about its focus counts as focused.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from tau.screen.safe_text import one_line
 
 LONG_RUN_S = 10.0
 WAITING_S = 5.0
 MAX_TITLE = 100  # characters
-
-Method = Literal["osc9", "osc777", "osc99", "bell", "none"]
-Setting = Literal["auto", "bell", "off"]
-
-# By TERM_PROGRAM and by the beginning of TERM: how the terminal shows a notification.
-_PROGRAMS: dict[str, Method] = {
-    "iTerm.app": "osc9",
-    "WezTerm": "osc9",
-    "ghostty": "osc9",
-    "WarpTerminal": "osc9",
-    "rio": "osc9",
-    "vscode": "bell",
-}
-_TERMS: dict[str, Method] = {
-    "xterm-kitty": "osc99",
-    "xterm-ghostty": "osc9",
-    "foot": "osc777",
-    "rxvt-unicode": "osc777",
-    "contour": "osc777",
-    "wezterm": "osc9",
-}
 
 
 class Attention:
@@ -89,39 +67,6 @@ def _duration(seconds: float) -> str:
     return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60} s"
 
 
-def method_for(environment: Mapping[str, str], setting: Setting = "auto") -> Method:
-    """How this terminal shows a notification; the bell if that is not known."""
-    if setting == "off":
-        return "none"
-    if setting == "bell":
-        return "bell"
-    if "KITTY_WINDOW_ID" in environment:
-        return "osc99"
-    if program := _PROGRAMS.get(environment.get("TERM_PROGRAM", "")):
-        return program
-    term = environment.get("TERM", "")
-    return next((method for name, method in _TERMS.items() if term.startswith(name)), "bell")
-
-
-def notification_bytes(text: str, method: Method, *, tmux: bool) -> bytes:
-    """What makes the terminal notify. Inside tmux it is passed through to the terminal around it."""
-    shown = _plain(text)
-    match method:
-        case "osc9":
-            sequence = f"\x1b]9;{shown}\x07"
-        case "osc777":
-            sequence = f"\x1b]777;notify;tau;{shown.replace(';', ',')}\x07"
-        case "osc99":
-            sequence = f"\x1b]99;;{shown}\x1b\\"
-        case "bell":
-            return b"\x07"
-        case _:
-            return b""
-    if tmux:
-        sequence = "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\"
-    return sequence.encode("utf-8", "replace")
-
-
 class TitleState(NamedTuple):
     name: str  # of the session, or its folder
     working: bool = False
@@ -133,9 +78,4 @@ def window_title(state: TitleState) -> str:
     """The title of the window: an extension's own, else `● …` while a question waits and `✳ …` while tau works."""
     text = state.given if state.given is not None else f"tau: {state.name}" if state.name else "tau"
     sign = "● " if state.asking else "✳ " if state.working else ""
-    return sign + _plain(text)[:MAX_TITLE]
-
-
-def _plain(text: str) -> str:
-    """One line without anything that could end or start a sequence."""
-    return one_line(text, 1000)
+    return sign + one_line(text, MAX_TITLE)

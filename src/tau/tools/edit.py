@@ -41,7 +41,7 @@ async def run(args: dict[str, Any], context: ToolContext) -> Outcome:
 
     def work(path: str, real: str, stopped: ShouldStop) -> Outcome:
         context.confirm(name, real)
-        data = file_content(files, path, name, stopped)
+        data = _content(files, path, name, stopped)
         seen.check_unchanged(name, real, [data])
         result = apply_edits(data, edits, name)
         if stopped():
@@ -65,15 +65,15 @@ def edits_of(args: dict[str, Any]) -> list[Edit]:
     return [Edit(pair["oldText"], pair["newText"]) for pair in pairs]
 
 
-def file_content(files: Files, path: str, name: str, stopped: ShouldStop, max_bytes: int = MAX_FILE_BYTES) -> bytes:
+def _content(files: Files, path: str, name: str, stopped: ShouldStop) -> bytes:
     if files.kind(path) is None:
         raise ToolError(f"File not found: {name}")
     data = bytearray()
     with files.open(path) as file:
         for chunk in read_chunks(file, stopped):
             data += chunk
-            if len(data) > max_bytes:
-                limit = format_size(max_bytes)
+            if len(data) > MAX_FILE_BYTES:
+                limit = format_size(MAX_FILE_BYTES)
                 raise ToolError(f"{name} is larger than {limit}, too large for edit. Use bash, for example sed.")
     return bytes(data)
 

@@ -10,9 +10,9 @@ from tau.core.text.editing import apply_edits, replace_lone_surrogates
 from tau.core.text.truncate import format_size
 from tau.errors import ToolError
 from tau.tools import Files
-from tau.tools.edit import edits_of, file_content
+from tau.tools.edit import edits_of
 from tau.tools.paths import resolve, resolve_existing
-from tau.tools.read import existence_test
+from tau.tools.read import existence_test, read_chunks
 
 MAX_PREVIEW_BYTES = 1024 * 1024
 NOTE = "! "  # begins a text that is returned instead of a diff
@@ -37,7 +37,9 @@ def preview_change(tool: str, arguments: Mapping[str, Any], cwd: str, files: Fil
 def _edit(arguments: Mapping[str, Any], cwd: str, files: Files) -> str:
     name = arguments["path"]
     path = resolve_existing(name, cwd, existence_test(files))
-    before = file_content(files, path, name, lambda: False, MAX_PREVIEW_BYTES)
+    if files.kind(path) is None:
+        raise ToolError(f"File not found: {name}")
+    before = _content(files, path)
     return apply_edits(before, edits_of(dict(arguments)), name).diff
 
 
@@ -46,12 +48,21 @@ def _write(arguments: Mapping[str, Any], cwd: str, files: Files) -> str:
     path = resolve(name, cwd)
     after = replace_lone_surrogates(arguments["content"]).encode()
     if len(after) > MAX_PREVIEW_BYTES:
-        return f"{NOTE}The new content has {format_size(len(after))}, too much to show."
-    exists = files.kind(path) is not None
-    before = file_content(files, path, name, lambda: False, MAX_PREVIEW_BYTES) if exists else b""
+        raise ToolError(f"The new content has {format_size(len(after))}, too much to show.")
+    before = _content(files, path) if files.kind(path) is not None else b""
     old, new = split_lines(before), split_lines(after)
     found = changes(old, new)
     return render_diff(old, new, found) if found else f"{NOTE}The file does not change."
+
+
+def _content(files: Files, path: str) -> bytes:
+    data = bytearray()
+    with files.open(path) as file:
+        for chunk in read_chunks(file, lambda: False):
+            data += chunk
+            if len(data) > MAX_PREVIEW_BYTES:
+                raise ToolError(f"The file is larger than {format_size(MAX_PREVIEW_BYTES)}: the change is not shown.")
+    return bytes(data)
 
 
 _PREVIEWS: dict[str, Callable[[Mapping[str, Any], str, Files], str]] = {"edit": _edit, "write": _write}

@@ -12,6 +12,7 @@ from tau.screen.extension_ui import ExtensionUiState
 from tau.screen.notice_limit import NoticeLimit
 
 NoticeKind = Literal["info", "warning", "error"]
+THEMES_KEPT_S = 5.0  # the list of themes is read from files, and facts are read before every call of an extension
 
 
 class FrontEnd(Protocol):
@@ -58,6 +59,7 @@ class ExtensionUi:
         self._clock = clock
         self._changed = changed
         self._notices = NoticeLimit()
+        self._themes: tuple[float, list[dict[str, Any]]] | None = None  # and when they were read
         dialogs.terminal_facts = self._facts
 
     def show(self, request: UiRequest) -> bool:
@@ -72,6 +74,7 @@ class ExtensionUi:
     def reset(self) -> None:
         """Remove what extensions show: they are loaded again."""
         self.state.clear()
+        self._themes = None
         self._front_end.title_changed()
         self._changed()
 
@@ -104,6 +107,12 @@ class ExtensionUi:
         return {
             "editorText": self._front_end.editor_text(),
             "toolsExpanded": self._front_end.tools_expanded(),
-            "themes": [dict(theme) for theme in self._front_end.themes()],
+            "themes": self._known_themes(),
             "theme": self._front_end.theme(),
         }
+
+    def _known_themes(self) -> list[dict[str, Any]]:
+        now = self._clock()
+        if self._themes is None or now - self._themes[0] > THEMES_KEPT_S:
+            self._themes = now, [dict(theme) for theme in self._front_end.themes()]
+        return self._themes[1]

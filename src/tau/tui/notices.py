@@ -7,11 +7,15 @@ out. screen/attention.py decides.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Literal
 
 from tau.core.agent.draft import Update
 from tau.records.dialogs import UiRequest
 from tau.records.events import AgentSettled, AgentStart, Event
-from tau.screen.attention import Attention, Setting, TitleState, method_for, notification_bytes, window_title
+from tau.screen.attention import Attention, TitleState, window_title
+from tau.tui.notifications import notification
+
+Setting = Literal["auto", "bell", "off"]
 
 
 class Notices:
@@ -28,8 +32,8 @@ class Notices:
         self._write = write
         self._set_title = set_title
         self._clock = clock
-        self._method = method_for(environment, setting)
-        self._in_tmux = bool(environment.get("TMUX"))
+        self._environment = environment
+        self._setting = setting
         self._attention = Attention()
         self._title = TitleState("")
         self._shown_title: str | None = None
@@ -64,8 +68,8 @@ class Notices:
         self._notify(self._attention.waiting(self._clock()))
 
     def _notify(self, text: str | None) -> None:
-        if text is not None and (data := notification_bytes(text, self._method, tmux=self._in_tmux)):
-            self._write(data)
+        if text is not None and self._setting != "off":
+            self._write(notification("tau", text, self._environment, bell_only=self._setting == "bell"))
 
     def _retitle(self, state: TitleState) -> None:
         self._title = state

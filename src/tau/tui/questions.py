@@ -134,6 +134,7 @@ class Questions:
         deadline = self._dialogs.deadline(question.dialog.id)
         status = Status(
             focused=self.focused,
+            ready=not self.focus.guarded,
             position=f"1 of {len(self._open)}" if len(self._open) > 1 else "",
             seconds_left=None if deadline is None else max(deadline - now, 0.0),
             clock_stopped=question.clock_stopped,

@@ -31,9 +31,14 @@ class Status(NamedTuple):
     """What the panel shows about itself, besides the question."""
 
     focused: bool = True
+    ready: bool = True  # False: it has not had the focus long enough, keys are still for the editor
     position: str = ""  # "1 of 3", if other questions wait
     seconds_left: float | None = None  # None: there is no deadline
     clock_stopped: bool = False
+
+    @property
+    def takes_keys(self) -> bool:
+        return self.focused and self.ready
 
 
 class Panel(Protocol):

@@ -92,7 +92,7 @@ class ChoicePanel:
         bottom = hint(self._hints(status), width)
         room = max(max_rows - 2, 1)
         body = self._body_lines(width)
-        options, chosen = self._options(width, room)
+        options, chosen = self._options(width, room, marked=status.takes_keys)
         # The rows come first: without them there is no answer. Both scroll if they do not fit.
         option_room = min(len(options), max(room - len(body), room - room // 3))
         shown = _around(options, chosen, option_room)
@@ -109,16 +109,16 @@ class ChoicePanel:
         stop = self.question.can_stop_clock and not self.stops_clock
         return ["↑↓ Enter or a digit answers", self.question.cancels, "Space stops the clock" if stop else ""]
 
-    def _options(self, width: int, room: int) -> tuple[list[Line], int]:
+    def _options(self, width: int, room: int, *, marked: bool) -> tuple[list[Line], int]:
         """The lines of the options that may be shown, and the first line of the chosen one.
 
-        Long options wrap, since they say what they allow.
+        Long options wrap, since they say what they allow. The chosen one is marked when keys can answer.
         """
         lines: list[Line] = []
         first = 0
         start = max(self.chosen - room, 0)
         for index, row in enumerate(self.question.rows[start : self.chosen + room + 1], start):
-            mark, style = ("→ ", "accent bold") if index == self.chosen else ("  ", "")
+            mark, style = ("→ ", "accent bold") if marked and index == self.chosen else ("  ", "")
             first = len(lines) if index == self.chosen else first
             digit = str(index + 1) if index < 9 else " "
             rows = wrap_line(line(_one_line(row.label), style), max(width - 4, 1))[:MAX_OPTION_LINES]

@@ -64,7 +64,7 @@ class FieldPanel:
             field = [line(INDENT + one_line(self._placeholder), "dim")]
         lines = [top, *text, *field, bottom] if max_rows > 2 else field
         above = 1 + len(text) if max_rows > 2 else 0
-        cursor = (above + view.row, min(view.column + len(INDENT), width - 1)) if status.focused else None
+        cursor = (above + view.row, min(view.column + len(INDENT), width - 1)) if status.takes_keys else None
         return PanelView(fitted(lines, width, max_rows), cursor)
 
     def _edits(self, action: str) -> bool:
