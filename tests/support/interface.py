@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,12 +27,13 @@ class Interface(Terminal):
         script: Sequence[Json] = (),
         settings: Json | None = None,
         env: Mapping[str, str] | None = None,
+        program: Sequence[str] = PI,
         **how: Any,
     ) -> None:
         self.folder = folder
         environment = {**surroundings(folder, settings), "SSH_CONNECTION": "", "TMUX": "", **(env or {})}
         model = [] if "--model" in argv else scripted(folder, *script)
-        super().__init__([*PI, *model, *argv], env=environment, cwd=str(folder / "work"), **how)
+        super().__init__([*program, *model, *argv], env=environment, cwd=str(folder / "work"), **how)
 
     def __enter__(self) -> Interface:
         return self
@@ -56,6 +58,20 @@ class Interface(Terminal):
         """Wait until nothing is worked on any more."""
         self.wait(lambda shown: "Working" not in shown)
         return self.wait_quiet()
+
+    def assert_restored(self) -> None:
+        """After the end: no mode is on, the line discipline is as it was, the cursor is on a free line of its own."""
+        assert (self.modes(), self.settings_now()) == (set(), self.settings)
+        row, column = self.cursor()
+        rows = self.screen()
+        assert column == 0 and not any(rows[row:]), (row, column, rows)
+
+    def session_entries(self) -> list[Json]:
+        """The entries of the only session file; each line must be whole."""
+        (file,) = (self.folder / "agent" / "sessions").rglob("*.jsonl")
+        data = file.read_bytes()
+        assert data.endswith(b"\n")
+        return [json.loads(line) for line in data.splitlines()]
 
     def box(self) -> list[str]:
         """The rows from the upper rule of the editor to the end."""

@@ -18,9 +18,13 @@ from tau.records.events import Event
 from tau.runtime.app.batch import Prompt
 from tau.runtime.app.factory import SessionFactory
 from tau.runtime.app.process import SHUTDOWN_TIMEOUT_S, StopRequest, run_and_exit
+from tau.tui.failures import InterfaceFailures
 from tau.tui.interface import Interface
 from tau.tui.stderr import CapturedStderr
 from tau.tui.terminal import Terminal
+
+# To the last row of the screen, whatever is drawn there, and to a new one below it.
+BELOW_THE_BOX = b"\x1b[999B\r\n"
 
 
 def serve(factory: SessionFactory, prompts: Sequence[Prompt]) -> NoReturn:
@@ -32,12 +36,16 @@ async def _serve(factory: SessionFactory, prompts: Sequence[Prompt]) -> int:
     stop = StopRequest()
     waiting: list[Event | Update | UiRequest] = []  # events from before the interface exists
     interface: Interface | None = None
+    failures = InterfaceFailures(stop)
 
     def client(event: Event | Update | UiRequest) -> None:
         if interface is None:
             waiting.append(event)
-        else:
+            return
+        try:
             interface.on_event(event)
+        except Exception as error:  # the run of the agent must not fail because it cannot be shown
+            failures.add(error)
 
     handle = factory.open(client, "tui")  # an error here is printed at the terminal as it was
     terminal = Terminal.open(asyncio.get_running_loop())
@@ -51,8 +59,13 @@ async def _serve(factory: SessionFactory, prompts: Sequence[Prompt]) -> int:
         interface.show()
         await stop.unless(interface.run(prompts))
         await handle.close(SHUTDOWN_TIMEOUT_S)
+        if failures.error is not None:
+            raise failures.error
         interface.leave()
         return stop.code if stop.asked else ANSWERED
+    except BaseException:
+        terminal.write(BELOW_THE_BOX)  # it may be the painter that failed
+        raise
     finally:
         terminal.close()
         if stderr is not None:

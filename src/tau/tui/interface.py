@@ -9,6 +9,7 @@ from typing import Any
 
 from tau import __version__
 from tau.core.agent.draft import Update
+from tau.core.agent.queues import QueueName
 from tau.core.checks.exit_codes import ANSWERED
 from tau.records.dialogs import Confirm, Editor, Input, Select, UiRequest
 from tau.records.events import (
@@ -21,7 +22,7 @@ from tau.records.events import (
     ThinkingLevelChanged,
     ToolEnd,
 )
-from tau.records.messages import BashExecution
+from tau.records.messages import BashExecution, Image
 from tau.runtime.app.batch import Prompt
 from tau.runtime.app.factory import SessionFactory
 from tau.runtime.app.handle import SessionHandle
@@ -38,6 +39,7 @@ from tau.screen.transcript import Transcript
 from tau.screen.working import Working
 from tau.tui.actions import Actions
 from tau.tui.background import BackgroundTasks
+from tau.tui.commands import command_name, find_command
 from tau.tui.display import Display
 from tau.tui.extension_calls import ExtensionCalls
 from tau.tui.extension_front_end import ScreenFrontEnd
@@ -64,6 +66,7 @@ class Interface:
         self._terminal = terminal
         self._stop = stop
         self.bash_running = 0
+        self._extensions_started = asyncio.Event()
         self._collector = GarbageCollector()
         self._tasks = BackgroundTasks(lambda text: self.say(text, "error"))
         settings, loop = factory.settings, asyncio.get_running_loop()
@@ -118,6 +121,7 @@ class Interface:
         """Start the extensions, send the prompts of the command line; then keys and events drive everything."""
         self.handle.on_exit_request(self.quit)
         await self.handle.start()
+        self._extensions_started.set()
         await self._input.commands.update()
         for prompt in prompts:
             await self.handle.submit(prompt.text, prompt.images, "follow_up")
@@ -218,7 +222,14 @@ class Interface:
         self._questions.submitted()
         self.changed()
         if prompt.text.strip() or prompt.images:
-            self.start(submit(self, prompt.text, prompt.images, "follow_up" if follow_up else "steer"))
+            self.start(self._submit(prompt.text, prompt.images, "follow_up" if follow_up else "steer"))
+
+    async def _submit(self, text: str, images: Sequence[Image], queue: QueueName) -> None:
+        """Carry out what was typed. Extensions see every prompt, also one that was typed before they had started."""
+        name = command_name(text)
+        if name is None or find_command(name.removeprefix("/")) is None:
+            await self._extensions_started.wait()
+        await submit(self, text, images, queue)
 
     def suspend(self) -> None:
         self._terminal.suspend()
