@@ -154,3 +154,10 @@ def test_a_file_of_certificates_is_trusted_through_a_proxy(
             call(secure, all_proxy=f"socks5h://{proxy}")
         monkeypatch.setenv(variable, str(certificate))
         assert call(secure, all_proxy=f"socks5h://{proxy}") == b"data: hello\n\n"
+
+
+def test_the_headers_of_a_small_response_have_names_in_lower_case() -> None:
+    """google-auth recognises the metadata server of a machine by such a name."""
+    with model_server() as url:
+        headers = asyncio.run(fetch("GET", url, {}, environment={"no_proxy": "*"})).headers
+    assert "BaseHTTP" in headers["server"] and headers["content-length"] == "2"
