@@ -186,7 +186,7 @@ class Bench:
 
     def launcher_floor(self) -> float:
         with self._place.home() as home, warm.stand_in(home / "warm", warm.worker_of_floor) as path:
-            return self._one_answer(home, [sys.executable, "-I", "-S", str(LAUNCHER), str(path)], {})
+            return self._one_answer(home, [sys.executable, str(LAUNCHER), str(path)], {})
 
     def _one_answer(self, home: Path, argv: list[str], env: dict[str, str]) -> float:
         log = home / "log"

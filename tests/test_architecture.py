@@ -83,7 +83,6 @@ LATE = {
     "cli/main.py": {"*"},
     "cli/deferred_modules.py": {"*"},
     "cli/entry.py": {"tau.cli.main", "tau.cli.warm.launcher"},
-    "cli/warm/launcher.py": {"signal"},
     "cli/warm/server.py": {"*"},
     "cli/session_options.py": {"tau.cli.resume", "tau.runtime.machine.hardening"},
     "cli/print_mode.py": {"tau.runtime.models.readable_errors"},

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import tempfile
 import urllib.request
 import xml.etree.ElementTree as ET
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import pytest
 from benchmarks import sessions
 from benchmarks.gate import RULERS, Measure, Sizes, as_result, measures
 from benchmarks.job import ALONE, BEST, TAU, Job, Place, Result, Target, Values, run
-from benchmarks.jobs import JOBS, crowds
+from benchmarks.jobs import JOBS, crowds, starting
 from benchmarks.measure import Failed
 from benchmarks.mock import Mock
 from benchmarks.page import PAGE, PARTS, TIMES, beside, filled, picture, slower
@@ -138,6 +140,12 @@ def test_sessions_in_one_process_are_opened_asked_and_looked_at(tmp_path: Path) 
         found = crowds.sessions(3, Place(mock, tmp_path), tau_here())
     assert found.keys() == crowds.IN_ONE.keys()
     assert found["memory, after a prompt"] > found["memory"] > 1
+
+
+@pytest.mark.parametrize("floor", [starting.rpc_floor, starting.launcher_floor])
+def test_floor_programs_answer_get_state(floor: Callable[[Place], Values]) -> None:
+    with tempfile.TemporaryDirectory(prefix="tau-") as folder, Mock() as mock:  # the path of a socket is short
+        assert floor(Place(mock, Path(folder)))["start"] > 0
 
 
 def test_pieces_that_wait_for_each_other_are_not_joined(tmp_path: Path) -> None:

@@ -1,13 +1,18 @@
-"""The least that a launcher in Python does: give its descriptors to the process behind a socket, and wait for its end.
+"""The least that a launcher does: give its descriptors to the process behind a socket, and wait for its end.
 
-    python -I -S launcher.py SOCKET
+    python launcher.py SOCKET
 
-No entry point, no checks, no environment, no signals.
+It begins as the programs do that pip installs, because no launcher in Python can begin otherwise. No checks, no
+environment, no signals.
 """
 
-import os
+import re
 import sys
-from _socket import AF_UNIX, SCM_RIGHTS, SOCK_STREAM, SOL_SOCKET, socket
+
+sys.argv[0] = re.sub(r"(-script\.pyw|\.exe)?$", "", sys.argv[0])
+
+import os  # noqa: E402
+from _socket import AF_UNIX, SCM_RIGHTS, SOCK_STREAM, SOL_SOCKET, socket  # noqa: E402
 
 connection = socket(AF_UNIX, SOCK_STREAM)
 connection.connect(sys.argv[1])

@@ -16,7 +16,6 @@ from benchmarks.measure import Failed, Program, memory
 from benchmarks.peers import Contender
 
 FLOORS = Path(__file__).parents[1] / "floors"
-BARE = (sys.executable, "-I", "-S")
 
 
 def to_state(place: Place, contender: Contender) -> Values:
@@ -41,7 +40,7 @@ def to_state_warm(place: Place, contender: Contender) -> Values:
 
 def launcher_floor(place: Place) -> Values:
     with place.home() as home, warm.stand_in(place.shared("floor"), warm.worker_of_floor) as path:
-        return _floor([*BARE, str(FLOORS / "launcher.py"), str(path)], home)
+        return _floor([sys.executable, str(FLOORS / "launcher.py"), str(path)], home)
 
 
 def rpc_floor(place: Place) -> Values:

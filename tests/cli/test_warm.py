@@ -341,6 +341,7 @@ UNSUITABLE: dict[str, dict[str, Any]] = {
     "another nice value": {"preexec_fn": lambda: os.nice(3)},
     "a variable that Python reads": {"env": {"PYTHONWARNINGS": "ignore"}},
     "a variable that the loader reads": {"env": {"LD_BIND_NOW": "1"}},
+    "a closed stream": {"preexec_fn": lambda: os.close(2)},
     "warm starts turned off": {"env": {"TAU_WARM_DIR": ""}},
 }
 

@@ -3,8 +3,7 @@
 This module loads nothing, so that it costs a cold start next to nothing: one look for a file.
 """
 
-from __future__ import annotations
-
+# Without `from __future__ import annotations`, which loads a module.
 import os
 import sys
 

@@ -10,8 +10,8 @@ Until GO either side can give up, and the launcher then starts cold, as if there
 tau and little of Python's: its cost is the cost of a warm start.
 """
 
-from __future__ import annotations
-
+# Without `from __future__ import annotations`, which loads a module. _signal is what `signal` wraps into enumerations.
+import _signal as signal  # type: ignore[import-not-found]
 import marshal
 import os
 import sys
@@ -68,7 +68,7 @@ def _hand_over(connection: socket, program: str) -> int:
     answer = connection.recv(5)
     if len(answer) != 5 or answer[:1] != READY:
         return 0
-    # Not earlier: descriptors that nobody receives would stay open, and whoever reads from them would wait.
+    # Not earlier: descriptors that are not received stay open, and a reader of stdout would wait for their end.
     connection.sendmsg([GO], [_rights(descriptors)])
     return int.from_bytes(answer[1:], "big")
 
@@ -120,10 +120,8 @@ def python() -> dict[str, object]:
     }
 
 
-def _wait(connection: socket, worker: int) -> NoReturn:
+def _wait(connection: socket, worker: int) -> "NoReturn":
     """Forward signals until the job has ended."""
-    # Only now, while the worker works: it takes a while to load.
-    import signal
 
     def forward(number: int, frame: object) -> None:
         _kill(worker, number)
@@ -159,7 +157,7 @@ def _kill(worker: int, number: int) -> None:
 
 
 def _let_go() -> None:
-    """Leave the descriptors to the worker, or nobody would notice when it closes one."""
+    """Leave the descriptors to the worker: a pipe ends only when every process has closed it."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for number in _inherited():
         if number > 2:
