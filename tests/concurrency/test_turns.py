@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tau.concurrency.turns import MAX_CALLS, TurnEvent, TurnFuture, call_in_turn, run_turn
+from tau.concurrency.async_queue import AsyncQueue
+from tau.concurrency.turns import MAX_CALLS, TurnFuture, call_in_turn, run_turn
 
 
 class CountingLoop(asyncio.SelectorEventLoop):
@@ -28,17 +29,17 @@ def play(story: Callable[[CountingLoop], Coroutine[Any, Any, None]]) -> None:
 
 def test_a_chain_of_tasks_and_callbacks_runs_in_one_iteration() -> None:
     async def story(loop: CountingLoop) -> None:
-        received, decided, done = TurnEvent(), TurnEvent(), asyncio.Event()
+        received, decided, done = AsyncQueue[str](), AsyncQueue[str](), asyncio.Event()
         steps: list[tuple[str, int]] = []
 
         async def read() -> None:
-            await received.wait()
+            await received.changed()
             steps.append(("read", loop.iterations))
-            decided.set()
+            decided.put("decided")
             steps.append(("read on", loop.iterations))
 
         async def decide() -> None:
-            await decided.wait()
+            await decided.changed()
             steps.append(("decide", loop.iterations))
             call_in_turn(loop, write)
 
@@ -48,7 +49,7 @@ def test_a_chain_of_tasks_and_callbacks_runs_in_one_iteration() -> None:
 
         tasks = asyncio.create_task(read()), asyncio.create_task(decide())
         await asyncio.sleep(0)
-        loop.call_soon(run_turn, loop, received.set)
+        loop.call_soon(run_turn, loop, lambda: received.put("received"))
         await done.wait()
         await asyncio.gather(*tasks)
         assert [name for name, _ in steps] == ["read", "read on", "decide", "write"]
@@ -108,17 +109,17 @@ def test_a_callback_that_fails_is_reported_and_the_turn_goes_on() -> None:
 
 def test_a_task_that_waits_can_be_cancelled_and_times_out() -> None:
     async def story(loop: CountingLoop) -> None:
-        event = TurnEvent()
-        task = asyncio.create_task(event.wait())
+        queue = AsyncQueue[str]()
+        task = asyncio.create_task(queue.changed())
         await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.001):
-                await event.wait()
-        event.set()
-        await event.wait()
+                await queue.changed()
+        queue.wake()
+        await queue.changed()
 
     play(story)
 
@@ -147,12 +148,12 @@ def test_a_task_keeps_its_context_and_a_failure_reaches_it() -> None:
     play(story)
 
 
-def test_every_task_that_waits_for_an_event_is_resumed() -> None:
+def test_every_task_that_waits_for_a_queue_is_resumed() -> None:
     async def story(loop: CountingLoop) -> None:
-        event = TurnEvent()
-        tasks = [asyncio.create_task(event.wait()) for _ in range(3)]
+        queue = AsyncQueue[str]()
+        tasks = [asyncio.create_task(queue.changed()) for _ in range(3)]
         await asyncio.sleep(0)
-        loop.call_soon(run_turn, loop, event.set)
+        loop.call_soon(run_turn, loop, queue.wake)
         await asyncio.gather(*tasks)
 
     play(story)

@@ -10,7 +10,7 @@ import asyncio
 from collections import deque
 from typing import Generic, TypeVar
 
-from tau.concurrency.turns import TurnEvent
+from tau.concurrency.turns import TurnFuture
 
 T = TypeVar("T")
 
@@ -23,7 +23,9 @@ class AsyncQueue(Generic[T]):
         self.closed = False
         self.error: BaseException | None = None  # of the producer, for the reader to raise after the last item
         self._limit = limit
-        self._news = TurnEvent()
+        self._is_changed = False  # since the last call of `changed`
+        self._waiting: list[TurnFuture] = []  # calls of `changed`
+        self._loop: asyncio.AbstractEventLoop | None = None  # of the reader; looking it up is a system call
         self._room = asyncio.Event()
         self._room.set()
 
@@ -47,7 +49,7 @@ class AsyncQueue(Generic[T]):
         if self.closed:
             return
         self.items.extend(items)
-        self._news.set()
+        self.wake()
         if self._limit is not None and len(self.items) >= self._limit:
             self._room.clear()
 
@@ -59,7 +61,7 @@ class AsyncQueue(Generic[T]):
         """End the queue after the items that are in it, with an error if one is given. The first call counts."""
         if not self.closed:
             self.closed, self.error = True, error
-            self._news.set()
+            self.wake()
             self._room.set()
 
     # The reader.
@@ -91,9 +93,19 @@ class AsyncQueue(Generic[T]):
 
     async def changed(self) -> None:
         """Wait until something was put, or the queue was closed or woken, since the last call."""
-        await self._news.wait()
-        self._news.clear()
+        if not self._is_changed:
+            if self._loop is None:
+                self._loop = asyncio.get_running_loop()
+            waiting = TurnFuture(loop=self._loop)
+            self._waiting.append(waiting)
+            try:
+                await waiting
+            finally:
+                self._waiting.remove(waiting)
+        self._is_changed = False
 
     def wake(self) -> None:
         """End the wait for a change without one."""
-        self._news.set()
+        self._is_changed = True
+        for waiting in self._waiting:
+            waiting.finish()

@@ -6,8 +6,7 @@ previous one waits:
 
     run_turn       starts a turn in a callback of the loop, such as `data_received`
     call_in_turn   schedules a callback in the turn, or with `call_soon` if there is none
-    TurnFuture     resumes the task that awaits it in the turn
-    TurnEvent      the same for an event
+    TurnFuture     resumes the task that awaits it in the turn; AsyncQueue is made of these
 
 A turn ends after MAX_CALLS calls, so that it cannot starve the loop; `call_soon` takes the rest. What runs in a turn
 must be fit to run in a callback: the code that schedules a callback goes on before it is called.
@@ -98,36 +97,3 @@ class TurnFuture(asyncio.Future[None]):
         if self._waiter is not None:
             self.get_loop().call_soon(self._waiter)
         return True
-
-
-class TurnEvent:
-    """An asyncio.Event that resumes the tasks that wait for it in the current turn."""
-
-    def __init__(self) -> None:
-        self._is_set = False
-        self._loop: asyncio.AbstractEventLoop | None = None  # of the first wait; looking it up is a system call
-        self._waiting: list[TurnFuture] = []
-
-    def is_set(self) -> bool:
-        return self._is_set
-
-    def set(self) -> None:
-        if not self._is_set:
-            self._is_set = True
-            for waiting in self._waiting:
-                waiting.finish()
-
-    def clear(self) -> None:
-        self._is_set = False
-
-    async def wait(self) -> None:
-        if self._is_set:
-            return
-        if self._loop is None:
-            self._loop = asyncio.get_running_loop()
-        waiting = TurnFuture(loop=self._loop)
-        self._waiting.append(waiting)
-        try:
-            await waiting
-        finally:
-            self._waiting.remove(waiting)

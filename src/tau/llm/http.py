@@ -91,7 +91,7 @@ class Http:
             _check_type(response.headers)
             decompress = _decompressor(response.headers)
             size, received, seconds = 0, 0, self._first_byte
-            while compressed := await self._next_chunk(response, request, seconds):
+            while compressed := response.take() or await self._next_chunk(response, request, seconds):
                 seconds = self._idle
                 received += len(compressed)
                 if received > MAX_RESPONSE_BYTES:  # compressed data may decompress to nothing
@@ -149,9 +149,6 @@ class Http:
 
     async def _next_chunk(self, response: HttpExchange, request: ModelRequest, seconds: float | None) -> bytes:
         """The next chunk of the body, empty at its end."""
-        # Usually data is available, and then no timeout is needed.
-        if chunk := response.take():
-            return chunk
         try:
             return await response.read(seconds)
         except TimeoutError:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
-from tau.core.agent.draft import Update
 from tau.core.checks.exit_codes import ANSWERED
-from tau.records.dialogs import UiRequest
-from tau.records.events import Event
 from tau.rpc.commands import HANDLERS
 from tau.runtime.app.handle import SessionHandle
 from tau.runtime.app.process import SHUTDOWN_TIMEOUT_S, StopRequest, within
@@ -39,12 +36,9 @@ class Server:
         self._transport = transport
         self._dialect = dialect
         self._outbox = Outbox(transport, on_closed, dialect)
+        self.publish = self._outbox.send  # an event: await the result, if there is one, before sending the next event
         self._is_command_starting = False  # its task has not begun
         self.first_response_sent = asyncio.Event()
-
-    def publish(self, event: Event | Update | UiRequest) -> Awaitable[None] | None:
-        """Send an event. Await the result, if there is one, before sending the next event."""
-        return self._outbox.send(event)
 
     async def serve(self, handle: SessionHandle) -> None:
         """Handle lines until the input ends, then wait for everything that was started."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
-from typing import Any, Protocol
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from tau import llm
 from tau.core.agent.draft import Draft, MessageDone, Update
@@ -41,6 +41,16 @@ LOCAL_SERVERS = {
     "vllm": ("vLLM", "vllm serve MODEL"),
 }
 UNKNOWN_MODEL = Model("unknown", "unknown", "unknown", "unknown", "")  # the origin of an answer without a model
+
+
+class ModelCall(NamedTuple):
+    """The input and options of a model call. `used` is the length of the conversation, in tokens."""
+
+    context: ModelContext
+    level: ThinkingLevel
+    session: str
+    max_tokens: int | None
+    used: int
 
 
 class Owner(Protocol):
@@ -92,7 +102,10 @@ class ModelClient:
         """Return an answer that reports an error; possible without a model too, so that a run can always end."""
         return Draft(self._models.current or UNKNOWN_MODEL, now(), PartialJson).fail("error", error).message
 
-    async def stream_answer(self, messages: Iterable[StoredMessage], draft: Draft) -> AsyncIterator[Sequence[Any]]:
+    def stream_answer(self, messages: Iterable[StoredMessage], draft: Draft) -> AsyncIterator[Sequence[Any]]:
+        return self._stream(draft, lambda: self._answer_call(messages, draft))
+
+    async def _answer_call(self, messages: Iterable[StoredMessage], draft: Draft) -> ModelCall:
         level, session = self._models.level, self._owner.log.id
         tools = list(self._tool_runner.tools.values()) if takes_tools(draft.model) else []
         kept: dict[str, Any] | None = self._kept
@@ -103,26 +116,20 @@ class ModelClient:
         system = await self._resources.prompt(tools) if self.system_override is None else self.system_override
         context = ModelContext(system, provider_messages, tools, kept)
         used = context_tokens(Branch(self._owner.log.tree))
-        async for facts in self._stream(context, draft, level, session, used=used):
-            yield facts
+        return ModelCall(context, level, session, None, used)
 
-    async def stream_summary(self, request: SummaryRequest, draft: Draft) -> AsyncIterator[Sequence[Any]]:
+    def stream_summary(self, request: SummaryRequest, draft: Draft) -> AsyncIterator[Sequence[Any]]:
         """Call the model outside the conversation: without tools, and without using its prompt cache."""
+        return self._stream(draft, lambda: self._summary_call(request))
+
+    async def _summary_call(self, request: SummaryRequest) -> ModelCall:
         context = ModelContext(request.system, [User([Text(request.prompt)], now())], ())
         used = len(request.prompt) // CHARS_PER_TOKEN
-        async for facts in self._stream(context, draft, request.thinking, session_id(), request.max_tokens, used=used):
-            yield facts
+        return ModelCall(context, request.thinking, session_id(), request.max_tokens, used)
 
-    async def _stream(
-        self,
-        context: ModelContext,
-        draft: Draft,
-        level: ThinkingLevel,
-        session: str,
-        max_tokens: int | None = None,
-        *,
-        used: int,
-    ) -> AsyncIterator[Sequence[Any]]:
+    async def _stream(self, draft: Draft, prepare: Callable[[], Awaitable[ModelCall]]) -> AsyncIterator[Sequence[Any]]:
+        """Stream a model call. `prepare` is awaited first, within the call: a delta must not pass another generator."""
+        context, level, session, max_tokens, used = await prepare()
         model, key, environment = await self._with_credentials(draft.model)
         settings = self._owner.settings
         interleaved = settings.interleaved_thinking
