@@ -191,7 +191,7 @@ def test_the_gate_counts_what_a_unit_costs_beyond_the_start() -> None:
         "bash turn": (20, 2),
         "entry": (1, 5),
         "stats": (1, 5),
-        "forks": (2, 5),
+        "forks": (0.2, 5),
         "messages": (1, 5),
         "export": (30, 5),
     }
