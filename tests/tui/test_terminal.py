@@ -260,6 +260,16 @@ def test_a_program_without_standard_input_finds_the_terminal(shell: Terminal, re
     wait_for_prompt(shell)
 
 
+def test_an_ignored_signal_stays_ignored(shell: Terminal) -> None:
+    shell.type("trap '' HUP; " + " ".join([*PROGRAM, "quiet"]) + "\r")
+    shell.wait("primaryAttributes")
+    shell.signal(signal.SIGHUP)
+    shell.press("a")
+    shell.wait("id='a'")
+    shell.press("q")
+    wait_for_prompt(shell)
+
+
 def test_a_program_without_a_terminal_says_so(shell: Terminal) -> None:
     shell.type(" ".join(PROGRAM) + " </dev/null 2>&1 | tail -1\r")
     shell.wait("tau needs a terminal")

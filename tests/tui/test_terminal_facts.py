@@ -43,6 +43,9 @@ def test_synchronized_updates_are_used_unless_the_terminal_says_no(value: str, s
         ("85;95;0", {}, False),
         ("41;390;0", {"TMUX": "/tmp/tmux"}, True),
         ("", {"TERM": "linux"}, False),
+        ("", {"TERM": "st-256color"}, False),
+        ("", {"TERM": "vt220"}, False),
+        ("", {"TERM": "stterm-kitty"}, True),
     ],
 )
 def test_some_terminals_do_not_reflow(attributes: str, environment: dict[str, str], reflows: bool) -> None:

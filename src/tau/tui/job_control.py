@@ -7,7 +7,9 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from functools import partial
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -18,36 +20,73 @@ FROM_KEYBOARD = (signal.SIGINT, signal.SIGQUIT)  # meant for the program that ha
 _MAX_STOPS = 100
 
 
+class _Wakeup:
+    """A pipe to which Python writes the number of each signal."""
+
+    def __init__(self) -> None:
+        self.reader = self._writer = self._before = -1
+
+    def open(self) -> int:
+        self.reader, self._writer = os.pipe()
+        os.set_blocking(self.reader, False)
+        os.set_blocking(self._writer, False)
+        self._before = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
+        return self.reader
+
+    def read(self) -> bytes:
+        try:
+            return os.read(self.reader, 4096)
+        except (BlockingIOError, InterruptedError):
+            return b""
+
+    def close(self) -> None:
+        signal.set_wakeup_fd(self._before, warn_on_full_buffer=False)
+        os.close(self.reader)
+        os.close(self._writer)
+
+
+def _ignore(number: int, frame: FrameType | None) -> None:
+    """The signal is handled in the event loop; a handler must exist for Python to write to the pipe."""
+
+
 class JobControl:
+    """Not with `loop.add_signal_handler`, which loads `inspect` to look at its argument."""
+
     HANGUP = signal.SIGHUP
 
     def __init__(self, loop: asyncio.AbstractEventLoop, terminal: Terminal) -> None:
         self._loop = loop
         self._terminal = terminal
-        self._before: dict[signal.Signals, Any] = {}
+        self._before: dict[int, Any] = {}  # the handlers that were there
+        self._wakeup = _Wakeup()
+        self._handlers: dict[int, Callable[[], None]] = {
+            signal.SIGWINCH: terminal.size_changed,
+            signal.SIGTSTP: self._stop,
+            signal.SIGCONT: terminal.take_back,
+            **{number: partial(self._end, number) for number in ENDING},
+        }
 
     def install(self) -> None:
         if threading.current_thread() is not threading.main_thread():
             return
-        handlers: dict[signal.Signals, Callable[[], None]] = {
-            signal.SIGWINCH: self._terminal.size_changed,
-            signal.SIGTSTP: self._stop,
-            signal.SIGCONT: self._terminal.take_back,
-        }
-        for number, handler in handlers.items():
-            self._before[number] = signal.getsignal(number)
-            self._loop.add_signal_handler(number, handler)
-        for number in ENDING:
-            self._before[number] = signal.getsignal(number)
-            self._loop.add_signal_handler(number, self._end, number)
+        self._loop.add_reader(self._wakeup.open(), self._receive)
+        for number in self._handlers:
+            if signal.getsignal(number) != signal.SIG_IGN:  # as nohup left it: it stays ignored
+                self._before[number] = signal.signal(number, _ignore)
 
     def remove(self) -> None:
+        if not self._before:
+            return
+        self._loop.remove_reader(self._wakeup.reader)
         for number, before in self._before.items():
-            with suppress(RuntimeError, ValueError, TypeError):
-                self._loop.remove_signal_handler(number)
-            with suppress(ValueError, TypeError):
-                signal.signal(number, before)
+            signal.signal(number, signal.SIG_DFL if before is None else before)
         self._before.clear()
+        self._wakeup.close()
+
+    def _receive(self) -> None:
+        for number in self._wakeup.read():
+            if self._before and number in self._handlers:
+                self._handlers[number]()
 
     @contextmanager
     def removed(self) -> Iterator[None]:
@@ -69,7 +108,8 @@ class JobControl:
 
     def _stop(self) -> None:
         if not self._terminal.active:
-            stop_process_group(lambda: True)
+            with self.removed():
+                stop_process_group(lambda: True)
         elif self._terminal.listeners.suspend is not None:
             self._terminal.listeners.suspend()
         else:

@@ -10,6 +10,7 @@ from tau.screen.input_events import Focus, Reply
 # Terminals that cut lines instead of reflowing them when they get narrower, by the first number of their secondary
 # attributes: xterm, screen, rxvt.
 _WITHOUT_REFLOW = frozenset({"41", "83", "85"})
+_TERMS_WITHOUT_REFLOW = ("linux", "st", "eterm", "dvtm", "vt")
 _NOT_SUPPORTED = frozenset({"0", "4"})  # values of a mode that does not exist, or cannot be turned on
 
 
@@ -69,8 +70,8 @@ class TerminalFacts:
     @property
     def reflows(self) -> bool:
         """Whether the terminal wraps lines again when its width changes."""
-        if self._environment.get("TERM") == "linux":
-            return False
         if "TMUX" in self._environment:
             return True
+        if self._environment.get("TERM", "").partition("-")[0].rstrip("0123456789") in _TERMS_WITHOUT_REFLOW:
+            return False
         return self.answers.get("secondaryAttributes", "").partition(";")[0] not in _WITHOUT_REFLOW
