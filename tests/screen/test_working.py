@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tau.records.budgets import Budget
 from tau.records.deltas import TextDelta
 from tau.records.events import (
     AgentSettled,
@@ -26,7 +27,7 @@ from tau.screen.working import FRAMES, Activity, Retry, Working, queue_lines, wo
 ANSWER = Assistant([], "api", "provider", "model", Usage(output=321, cost=UsageCost(total=0.12)), "stop", 0)
 
 
-def text(state: Activity, now: float, width: int = 80) -> str:
+def text(state: Activity, now: float, width: int = 100) -> str:
     return plain_text(working_line(state, now, width))
 
 
@@ -98,6 +99,17 @@ def test_budgets_are_in_the_working_line() -> None:
     assert "$0.00 of $1.00" in text(working.state, 1)
     working.apply(MessageEnd(ANSWER), 2)
     assert "$0.12 of $1.00" in text(working.state, 3)
+    working = Working(budget=Budget(max_turns=9, max_tokens=50_000, time_limit=90))
+    working.apply(AgentStart(), 0)
+    working.apply(MessageStart(ANSWER), 1)
+    working.apply(MessageEnd(ANSWER), 2)
+    assert (
+        text(working.state, 12)[2:]
+        == "Working 12s · Esc stops · turn 1 of 9 · 321 of 50k tokens · 12s of 1m 30s · 321 tokens"
+    )
+    working.apply(AgentSettled(), 13)
+    working.apply(AgentStart(), 20)
+    assert "turn 0 of 9" in text(working.state, 21)
 
 
 def test_an_extension_may_say_what_goes_on() -> None:
@@ -110,7 +122,7 @@ def test_an_extension_may_say_what_goes_on() -> None:
 @pytest.mark.parametrize("width", range(1, 70))
 def test_narrow_screens_drop_parts_from_the_right(width: int) -> None:
     for retry in (None, Retry(1, 3, 9.0, "日本語" * 20)):
-        line = working_line(Activity(0.0, tokens=5000, max_cost=1.0, retry=retry), 5, width)
+        line = working_line(Activity(0.0, tokens=5000, budget=Budget(max_cost=1.0), retry=retry), 5, width)
         assert line_width(line) <= width
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from tau.core.agent.budgets import Spent
 from tau.core.agent.draft import Update
 from tau.records import deltas as d
 from tau.records import events as ev
 from tau.records import messages as m
+from tau.records.base import replace
+from tau.records.budgets import Budget
 from tau.screen.cells import clip_line, line_width
 from tau.screen.footer import count_text
 from tau.screen.lines import Line, Span
@@ -35,8 +38,8 @@ class Activity(NamedTuple):
     silent_since: float | None = None  # the model was asked and says nothing
     retry: Retry | None = None
     compacting_since: float | None = None
-    cost: float = 0
-    max_cost: float | None = None
+    spent: Spent = Spent()  # of the budget
+    budget: Budget = Budget()
     message: str = ""  # of an extension, in place of "Working"
 
     @property
@@ -80,11 +83,25 @@ def _parts(state: Activity, now: float) -> tuple[str, list[tuple[str, str]]]:
     others.append(("Esc stops", "muted"))
     if state.silent_since is not None and now - state.silent_since >= SILENT_FROM_S and not state.compacting:
         others.append((f"no word for {_seconds(now - state.silent_since)}", "warning"))
-    if state.max_cost is not None:
-        others.append((f"${state.cost:.2f} of ${state.max_cost:.2f}", "muted"))
+    others += [(text, "muted") for text in _budget_texts(state, now)]
     if state.tokens:
         others.append((f"{count_text(state.tokens)} tokens", "muted"))
     return first, others
+
+
+def _budget_texts(state: Activity, now: float) -> list[str]:
+    """How much of each limit is used."""
+    spent, budget = state.spent, state.budget
+    texts: list[str] = []
+    if budget.max_cost is not None:
+        texts.append(f"${spent.cost:.2f} of ${budget.max_cost:.2f}")
+    if budget.max_turns is not None:
+        texts.append(f"turn {spent.turns} of {budget.max_turns}")
+    if budget.max_tokens is not None:
+        texts.append(f"{count_text(spent.tokens)} of {count_text(budget.max_tokens)} tokens")
+    if budget.time_limit is not None and state.since is not None:
+        texts.append(f"{_seconds(now - state.since)} of {_seconds(budget.time_limit)}")
+    return texts
 
 
 def _seconds(seconds: float) -> str:
@@ -97,8 +114,10 @@ def _seconds(seconds: float) -> str:
 class Working:
     """Follows the events of a session. `readable` rewrites errors of model servers for a person."""
 
-    def __init__(self, max_cost: float | None = None, readable: Callable[[str], str] = str) -> None:
-        self.state = Activity(max_cost=max_cost)
+    def __init__(
+        self, max_cost: float | None = None, readable: Callable[[str], str] = str, budget: Budget | None = None
+    ) -> None:
+        self.state = Activity(budget=budget or Budget(max_cost=max_cost))
         self._readable = readable
         self._characters = 0
 
@@ -111,9 +130,12 @@ class Working:
                 self._set(since=since, silent_since=now, retry=None)
             case ev.MessageStart(message=m.Assistant()):
                 self._characters = 0
-                self._set(tokens=0, silent_since=now, retry=None)
+                spent = self.state.spent
+                self._set(tokens=0, silent_since=now, retry=None, spent=replace(spent, turns=spent.turns + 1))
             case ev.MessageEnd(message=m.Assistant(usage=usage)):
-                self._set(tokens=usage.output, cost=self.state.cost + usage.cost.total, silent_since=None)
+                self._set(
+                    tokens=usage.output, spent=self.state.spent.add_usage(usage, unpriced=False), silent_since=None
+                )
             case ev.ToolStart():
                 self._set(silent_since=None)
             case ev.TurnEnd():
@@ -128,7 +150,7 @@ class Working:
             case ev.CompactionEnd():
                 self._set(compacting_since=None, silent_since=None if self.state.since is None else now)
             case ev.AgentSettled():
-                self.state = Activity(max_cost=self.state.max_cost)
+                self.state = Activity(budget=self.state.budget)
 
     @property
     def active(self) -> bool:

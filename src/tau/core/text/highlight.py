@@ -9,7 +9,7 @@ a budget, stay plain.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 MAX_LINE_CHARACTERS = 160  # a longer line stays plain, because lexers are slow on it
 BUDGET_CHARACTERS = 60_000  # of one block of code
+LINES_CACHED = 1_000  # code in an unfinished list is highlighted again in each frame
 
 # Pygments' name of a language: its other names and file extensions.
 _NAMES = {
@@ -108,13 +109,19 @@ def language_of_file(path: str) -> str:
     return LANGUAGES.get(name.rpartition(".")[2], "")
 
 
+class State(NamedTuple):
+    """What a lexer knows at the beginning of a line."""
+
+    stack: tuple[str, ...] = ("root",)
+    in_comment: bool = False
+
+
 class Highlighter:
     """Highlights the lines of one block of code, in order."""
 
     def __init__(self, language: str) -> None:
         self._name = LANGUAGES.get(language.lower(), "")
-        self._stack = ["root", "php"] if self._name == "php" else ["root"]
-        self._in_comment = False
+        self._state = State(("root", "php")) if self._name == "php" else State()
         self._budget = BUDGET_CHARACTERS
 
     def line(self, text: str) -> list[Token]:
@@ -124,38 +131,42 @@ class Highlighter:
         self._budget -= len(text) + 1
         if len(text) > MAX_LINE_CHARACTERS:
             return [Token(text)]
-        tokens, self._stack, self._in_comment = self._lex(text)
-        return tokens
+        tokens, self._state = _lex(self._name, text, self._state)
+        return list(tokens)
 
     def preview(self, text: str) -> list[Token]:
         """The tokens of the beginning of the next line."""
         if not self._name or self._budget <= 0 or len(text) > MAX_LINE_CHARACTERS:
             return [Token(text)]
-        return self._lex(text)[0]
+        return list(_lex(self._name, text, self._state)[0])
 
-    def _lex(self, text: str) -> tuple[list[Token], list[str], bool]:
-        comment: list[Token] = []
-        rest = text
-        if self._in_comment:
-            inside, end, rest = text.partition("*/")
-            comment = [Token(inside + end, "syntaxComment")] if inside or end else []
-            if not end:
-                return comment or [Token("")], self._stack, True
-        stack = list(self._stack)
-        opens = self._opens_comment(rest, stack)
-        source = rest + "*/\n" if opens else rest + "\n"
-        tokens = _merged(_tokens(self._name, source, stack), len(rest))
-        return [*comment, *tokens], stack, opens
 
-    def _opens_comment(self, text: str, stack: list[str]) -> bool:
-        """The line begins a comment and does not end it."""
-        if self._name not in _BLOCK_COMMENTS or text.rfind("/*") < 0 or text.rfind("*/") > text.rfind("/*"):
-            return False
-        last: tuple[Any, str] = ((), "")
-        for kind, value in _tokens(self._name, text + "*/\n", list(stack)):
-            if value.strip():
-                last = kind, value
-        return tuple(last[0][:1]) == ("Comment",) and last[1].rstrip().endswith("*/")
+@lru_cache(LINES_CACHED)
+def _lex(name: str, text: str, state: State) -> tuple[tuple[Token, ...], State]:
+    """The tokens of a line, and the state after it."""
+    comment: tuple[Token, ...] = ()
+    rest = text
+    if state.in_comment:
+        inside, end, rest = text.partition("*/")
+        comment = (Token(inside + end, "syntaxComment"),) if inside or end else ()
+        if not end:
+            return comment or (Token(""),), state
+    stack = list(state.stack)
+    opens = _opens_comment(name, rest, stack)
+    source = rest + "*/\n" if opens else rest + "\n"
+    tokens = _merged(_tokens(name, source, stack), len(rest))
+    return (*comment, *tokens), State(tuple(stack), opens)
+
+
+def _opens_comment(name: str, text: str, stack: list[str]) -> bool:
+    """The line begins a comment and does not end it."""
+    if name not in _BLOCK_COMMENTS or text.rfind("/*") < 0 or text.rfind("*/") > text.rfind("/*"):
+        return False
+    last: tuple[Any, str] = ((), "")
+    for kind, value in _tokens(name, text + "*/\n", list(stack)):
+        if value.strip():
+            last = kind, value
+    return tuple(last[0][:1]) == ("Comment",) and last[1].rstrip().endswith("*/")
 
 
 def _merged(tokens: Iterator[tuple[Any, str]], length: int) -> list[Token]:
