@@ -27,6 +27,7 @@ class Display:
         self._after_frame: Callable[[], None] = lambda: None
         terminal.on_ready(lambda: self.changed(at_once=True))
         terminal.on_resize(lambda: None, self._on_resize)
+        terminal.on_hand_over(lambda: self._painter.leave(self._view.box_top))
         terminal.on_resume(self._on_resume)
 
     def on_clock(self, next_change: Callable[[], float | None]) -> None:
