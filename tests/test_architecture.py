@@ -86,6 +86,7 @@ LATE = {
     "cli/warm/server.py": {"*"},
     "cli/session_options.py": {"tau.cli.resume", "tau.runtime.machine.hardening"},
     "cli/print_mode.py": {"tau.cli.model_errors"},
+    "cli/prompts.py": {"importlib.util"},
     "cli/login.py": {"getpass", "webbrowser"},
     "cli/doctor.py": {"tau.runtime.sandbox.landlock"},
     "llm/apis.py": {"*"},
