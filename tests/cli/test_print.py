@@ -274,5 +274,6 @@ def loaded(folder: Path, *argv: str) -> set[str]:
 
 def test_an_answer_loads_no_more_than_rpc_mode_does(tmp_path: Path) -> None:
     for_files = {"queue", "_queue", "concurrent.futures.thread"}  # the thread that makes what was written last
-    for_tools = {"dataclasses", "shlex", "unicodedata"}  # which RPC mode loads with its first prompt
-    assert loaded(tmp_path, "-p", "hi") - loaded(tmp_path, "--mode", "rpc") <= for_files | for_tools
+    for_prompts = {"copy", "unicodedata"}  # which RPC mode loads with its first prompt
+    of_jython = {"org", "org.python", "org.python.core"}  # copy tries to import them
+    assert loaded(tmp_path, "-p", "hi") - loaded(tmp_path, "--mode", "rpc") <= for_files | for_prompts | of_jython

@@ -65,19 +65,27 @@ def is_changed(files: FileStates) -> bool:
     return any(_state(path) != before for path, before in files.items())
 
 
-def difference(request: Mapping[str, Any], launcher: int, server: ServerState) -> str:
-    """What stands against running this job; "" if nothing does."""
+def unlike_process(launcher: int) -> str:
+    """What the process of a launcher has that this one cannot take over; "" if nothing.
+
+    To be asked before anything is read from the launcher: a process in a sandbox must not have a way out of it.
+    """
+    try:
+        ours, theirs = facts("self"), facts(str(launcher))
+    except (OSError, ValueError, IndexError):
+        return "the launcher's process is not readable"
+    return ", ".join(name for name in ours if ours[name] != theirs[name])
+
+
+def unlike_request(request: Mapping[str, Any], server: ServerState) -> str:
+    """What stands against this request, which a process like this one has sent; "" if nothing does."""
     if request.get("protocol") != PROTOCOL or request["tau"] != (tau.__version__, tau.__file__):
         return "another tau"
     if request["python"] != server.python:
         return "another Python, or other options"
     if read_at_start(request["environment"]) != server.variables:
         return "other variables that are read at the start of a process"
-    try:
-        ours, theirs = facts("self"), facts(str(launcher))
-    except (OSError, ValueError, IndexError):
-        return "the launcher's process is not readable"
-    return ", ".join(name for name in ours if ours[name] != theirs[name])
+    return ""
 
 
 def facts(process: str) -> dict[str, Any]:
@@ -91,6 +99,7 @@ def facts(process: str) -> dict[str, Any]:
         "limits": _content(f"{folder}/limits"),
         "cgroup": _content(f"{folder}/cgroup"),
         "oom_score_adj": _content(f"{folder}/oom_score_adj"),
+        "security label": _label(f"{folder}/attr/current"),
         "scheduling": _scheduling(process),
     }
 
@@ -109,6 +118,14 @@ def _scheduling(process: str) -> tuple[int, int]:
 def _content(path: str) -> bytes:
     with open(path, "rb", buffering=0) as file:
         return file.read()
+
+
+def _label(path: str) -> bytes:
+    """Of AppArmor, SELinux and the like; nothing where there is none."""
+    try:
+        return _content(path)
+    except OSError:
+        return b""
 
 
 def _link(path: str) -> str:

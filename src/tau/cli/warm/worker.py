@@ -20,7 +20,7 @@ from tau.cli import main as programs
 from tau.cli import session_options
 from tau.cli.flags import parse
 from tau.cli.warm.launcher import GO, READY, WILL_EXIT
-from tau.cli.warm.likeness import DECLINED, STALE, ServerState, difference, is_changed, status_of
+from tau.cli.warm.likeness import DECLINED, STALE, ServerState, is_changed, status_of, unlike_process, unlike_request
 from tau.errors import UsageError
 from tau.llm.catalog import ProviderConfig
 from tau.records.base import BadRecord, decode
@@ -74,10 +74,12 @@ def accept_job(connection: socket.socket, server: ServerState) -> Job:
         os._exit(DECLINED)
     if is_changed(server.files):
         os._exit(STALE)
+    if unlike_process(launcher):
+        os._exit(DECLINED)
     try:
         connection.settimeout(REQUEST_TIMEOUT_S)
         request, folder = receive(connection)
-        if difference(request, launcher, server):
+        if unlike_request(request, server):
             os._exit(DECLINED)
         replace_process(request, folder, launcher)
         if keeps_secrets(request["argv"][1:]):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import binascii
 import os
 import stat
-from importlib.util import find_spec
 
 from tau.core.text.install_hints import install_hint
 from tau.errors import ToolError, UsageError
@@ -62,7 +61,7 @@ def _image(path: str, data: bytes, mime_type: str, resize: bool) -> tuple[str, I
     if len(data) > MAX_IMAGE_BYTES:
         raise UsageError(f"{path} is an image of {len(data) >> 20} MiB; the limit is {MAX_IMAGE_BYTES >> 20} MiB")
     note: str | None = None
-    if resize and len(data) * 4 / 3 > MAX_BASE64_BYTES and find_spec("PIL") is None:
+    if resize and len(data) * 4 / 3 > MAX_BASE64_BYTES and not _pillow_is_installed():
         # Providers reject it, and then every later prompt of the session.
         raise UsageError(
             f"{path} is too large for a model. To scale it down, {install_hint('images')}; or attach a smaller copy"
@@ -74,3 +73,9 @@ def _image(path: str, data: bytes, mime_type: str, resize: bool) -> tuple[str, I
             raise UsageError(f"{path}: {error}") from None
     image = Image(binascii.b2a_base64(data, newline=False).decode(), mime_type)
     return f'<file name="{path}">{note or ""}</file>\n', image
+
+
+def _pillow_is_installed() -> bool:
+    from importlib.util import find_spec
+
+    return find_spec("PIL") is not None
