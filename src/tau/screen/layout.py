@@ -24,6 +24,11 @@ class Placed(NamedTuple):
     end: int
     finished: bool
 
+    @property
+    def live(self) -> bool:
+        """Its rows can still change: an unfinished text, a tool or command that runs."""
+        return not self.finished or not getattr(self.block.card, "finished", True)
+
 
 def lay_out(sections: Sequence[Section], at: int, first: int, look: Look, now: float) -> Iterator[Placed]:
     for section in sections:

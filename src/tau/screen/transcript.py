@@ -40,6 +40,7 @@ class Transcript:
         self.renderers = renderers or Renderers()
         self._readable = readable
         self._sections: list[Section] = []
+        self.live_top = 0  # the first row that can still change: a resize draws it again, with all below it
         self._base = 0  # the absolute number of the first row of the first section
         self._shown = 0  # the number of the first row that was not shown yet
         self._loaded_events: SessionEvents | None = None
@@ -136,6 +137,7 @@ class Transcript:
             end = laid_out[-1].end if laid_out else self._base
         self._sections = [section for section in self._sections if section.open or section.blocks(look, now)]
         self._shown = end
+        self.live_top = max(first, next((placed.start for placed in laid_out if placed.live), end))
         out: list[Line] = []
         for placed in laid_out:
             if placed.end > first:

@@ -64,7 +64,8 @@ class Display:
         self._terminal.write(self._painter.leave(self._view.box_top))
 
     def _on_resize(self, rows: int, columns: int) -> None:
-        self._terminal.write(self._painter.resize(rows, columns, reflows=self._terminal.reflows))
+        live_top = self._view.transcript.live_top
+        self._painter.resize(rows, columns, reflows=self._terminal.reflows, live_top=live_top)
         self.changed(at_once=True)
 
     def _on_resume(self) -> None:
@@ -76,6 +77,7 @@ class Display:
     def _paint(self) -> None:
         now = asyncio.get_running_loop().time()
         size = Size(*self._terminal.size)
+        self._painter.synchronized = self._terminal.facts.synchronized
         data = self._painter.paint(self._view.frame(size, self._painter.first_visible, now))
         if data:
             self._terminal.write(data)

@@ -57,31 +57,28 @@ class Backlog:
     def __init__(self, dialect: Dialect, now: Callable[[], float]) -> None:
         self._dialect = dialect
         self._now = now
-        self._items: deque[Item] = deque()
+        self.items: deque[Item] = deque()  # to ask whether there are any
         self._progress: dict[str, PendingProgress] = {}  # by tool call; cleared by any other record, to keep the order
         self.size = 0
         self.next_update = 0.0  # time before which no snapshot is written
 
-    def __bool__(self) -> bool:
-        return bool(self._items)
-
     def add(self, line: bytes) -> None:
         self._progress.clear()
-        self._items.append(line)
+        self.items.append(line)
         self.size += len(line)
 
     def add_large(self, pieces: Iterator[bytes], size: int) -> None:
         """Add one record as an iterator of pieces, which must satisfy the contract of SplicedList."""
         self._progress.clear()
-        self._items.append(LargeRecord(pieces, size))
+        self.items.append(LargeRecord(pieces, size))
         self.size += size
 
     def add_update(self, update: Update) -> None:
-        last = self._items[-1] if self._items else None
+        last = self.items[-1] if self.items else None
         if isinstance(last, Update) and last.absorb(update):
             self.size += update.weight
         else:
-            self._items.append(update)
+            self.items.append(update)
             self.size += _size(update)
 
     def add_progress(self, event: ToolUpdate) -> None:
@@ -89,7 +86,7 @@ class Backlog:
         pending = self._progress.get(event.tool_call_id)
         if pending is None:
             self._progress[event.tool_call_id] = new
-            self._items.append(new)
+            self.items.append(new)
             self.size += new.size
         else:
             self.size += new.size - pending.size
@@ -97,23 +94,29 @@ class Backlog:
 
     def should_delay(self) -> bool:
         """True if the only item is a snapshot that would exceed SNAPSHOT_BYTES_PER_S."""
-        items = self._items
+        items = self.items
         return len(items) == 1 and isinstance(items[0], Update) and self._now() < self.next_update
 
     def take(self) -> bytes:
         """Take the next batch of records as bytes. Updates are encoded only here, when no more can be merged into
         them.
         """
-        if not self._items:
+        items = self.items
+        if not items:
             return b""
+        first = items[0]
+        if len(items) == 1 and isinstance(first, bytes):  # the usual case: a response
+            items.popleft()
+            self.size -= len(first)
+            return first + b"\n"
         lines: list[bytes] = []
         size = 0
-        while self._items and size < BATCH_BYTES:
-            item = self._items[0]
+        while self.items and size < BATCH_BYTES:
+            item = self.items[0]
             if isinstance(item, LargeRecord):
                 size += self._take_part(item, lines, BATCH_BYTES - size)
                 continue
-            self._items.popleft()
+            self.items.popleft()
             self.size -= _size(item)
             line = self._line(item)
             lines += (line, b"\n")
@@ -129,7 +132,7 @@ class Backlog:
             if size >= wanted:
                 return size
         lines.append(b"\n")
-        self._items.popleft()
+        self.items.popleft()
         self.size -= record.size
         return size + 1
 

@@ -106,7 +106,7 @@ class Outbox:
     @property
     def busy(self) -> bool:
         """True while there is unwritten output."""
-        return bool(self._backlog) or self._state is WRITING
+        return bool(self._backlog.items) or self._state is WRITING
 
     async def drain(self) -> None:
         """Wait until everything is written or the connection is closed."""
@@ -141,7 +141,7 @@ class Outbox:
         with self._lock:
             if self._state in (WRITING, CLOSED):
                 return
-            if not self._backlog:
+            if not self._backlog.items:
                 self._state = IDLE
                 return
             if self._backlog.should_delay():
