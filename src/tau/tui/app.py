@@ -57,7 +57,12 @@ async def _serve(factory: SessionFactory, prompts: Sequence[Prompt]) -> int:
         for event in waiting:
             interface.on_event(event)
         interface.show()
-        await stop.unless(interface.run(prompts))
+        starting = asyncio.ensure_future(interface.start_session(prompts))
+        try:
+            if await stop.unless(starting):
+                await stop.wait()
+        finally:
+            starting.cancel()
         await handle.close(SHUTDOWN_TIMEOUT_S)
         if failures.error is not None:
             raise failures.error

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import Coroutine, Sequence
+from contextlib import suppress
 from typing import Any
 
 from tau import __version__
@@ -52,6 +54,7 @@ from tau.tui.session_facts import SessionFacts
 from tau.tui.submit import submit
 from tau.tui.surface import NoticeKind
 from tau.tui.terminal import Terminal
+from tau.tui.terminal_facts import supports_hyperlinks
 from tau.tui.theme_choice import ThemeChoice, theme_places
 from tau.tui.view import View
 
@@ -74,6 +77,7 @@ class Interface:
         transcript = Transcript(
             readable=lambda text: readable_error(text, handle.models),
             renderers=Renderers(calls.renders_tool, calls.renders_message),
+            hyperlinks=supports_hyperlinks(os.environ),
         )
         transcript.hide_thinking = settings.hide_thinking_block
         self._input = PromptInput(handle, factory.config.agent_dir, self._on_offer, self._extension_calls)
@@ -95,6 +99,7 @@ class Interface:
             Actions(self).table,
             self._questions,
             self._modals,
+            insert=self._input.paste,
             shortcut=self._run_shortcut,
             ask=self._input.completions.ask,
             submit=lambda: self.take_submission(follow_up=False),
@@ -117,15 +122,21 @@ class Interface:
         self._update_footer()
         self._display.paint()
 
-    async def run(self, prompts: Sequence[Prompt]) -> None:
-        """Start the extensions, send the prompts of the command line; then keys and events drive everything."""
+    async def start_session(self, prompts: Sequence[Prompt]) -> None:
+        """Start the extensions and send the prompts of the command line; then keys and events drive everything."""
         self.handle.on_exit_request(self.quit)
         await self.handle.start()
         self._extensions_started.set()
         await self._input.commands.update()
+        threading.Thread(target=self._preload, name="preload", daemon=True).start()
         for prompt in prompts:
             await self.handle.submit(prompt.text, prompt.images, "follow_up")
-        await asyncio.Event().wait()
+
+    def _preload(self) -> None:
+        """Load what the first prompt needs, while the person thinks about it."""
+        self._input.index.refresh()
+        with suppress(OSError):  # out of descriptors; it is loaded again on first use
+            self.handle.preload()
 
     def leave(self) -> None:
         """Erase the box; the transcript stays."""

@@ -17,7 +17,7 @@ Action = Callable[[], None]
 class Keyboard:
     """Routes input events. `actions` are the program's own, by the ids of keybindings.json.
 
-    `shortcut` runs the shortcut of an extension for a key and returns False if there is none; `ask` looks for
+    `insert` puts pasted text into the editor; `shortcut` runs the shortcut of an extension for a key and returns False if there is none; `ask` looks for
     completions; `submit` sends the text of the editor.
     """
 
@@ -29,6 +29,7 @@ class Keyboard:
         questions: Questions,
         modals: Modals,
         *,
+        insert: Callable[[str], Query | None],
         shortcut: Callable[[str], bool],
         ask: Callable[[Query], None],
         submit: Callable[[], None],
@@ -38,6 +39,7 @@ class Keyboard:
         self._actions = actions
         self._questions = questions
         self._modals = modals
+        self._insert = insert
         self._shortcut = shortcut
         self._ask = ask
         self._submit = submit
@@ -51,7 +53,7 @@ class Keyboard:
 
     def _paste(self, text: str) -> None:
         if not self._questions.paste(text) and not self._modals.paste(text):
-            self._carry_out(KeyResult(True, self._prompt.paste(text)))
+            self._carry_out(KeyResult(True, self._insert(text)))
 
     def offer(self, query: Query, proposals: Sequence[Proposal]) -> None:
         """Completions were found."""

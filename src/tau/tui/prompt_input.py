@@ -26,6 +26,7 @@ from tau.tui.extension_proposals import ExtensionProposals
 from tau.tui.external_editor import edit_externally, editor_command
 from tau.tui.file_index import FileIndex
 from tau.tui.history_file import HistoryFile
+from tau.tui.image_files import dropped_images
 from tau.tui.platform import current_platform
 
 
@@ -55,9 +56,8 @@ class PromptInput:
         completion = CompletionList(handle.settings.autocomplete_max_visible)
         self.prompt = Prompt(self.editor, completion)
         self._of_extensions = ExtensionProposals(extension_calls, self.editor)
-        self.completions = Completions(
-            FileIndex(handle.cwd), self.commands.entries, offer, lambda: [self._of_extensions.find]
-        )
+        self.index = FileIndex(handle.cwd)
+        self.completions = Completions(self.index, self.commands.entries, offer, lambda: [self._of_extensions.find])
 
     def _load_history(self) -> History:
         try:
@@ -99,6 +99,16 @@ class PromptInput:
         if edited.text is None:
             raise CommandError(edited.error)
         self.editor.set_expanded(edited.text)
+
+    def paste(self, text: str) -> Query | None:
+        """Insert pasted text; the paths of images that were dropped onto the terminal become images.
+
+        Returns what to look for completions of.
+        """
+        images = dropped_images(text)
+        for image in images:
+            self.editor.insert_image(image)
+        return None if images else self.prompt.paste(text)
 
     async def paste_clipboard(self) -> None:
         """Insert the image in the clipboard, or its text."""

@@ -12,6 +12,7 @@ from tau.runtime.app.factory import SessionFactory
 from tau.screen.colors import color_depth, is_light
 from tau.screen.styles import Palette
 from tau.screen.themes import BUILT_IN, DARK, Theme, chosen_theme, parse_theme
+from tau.tui.terminal_facts import supports_hyperlinks
 
 MAX_THEME_BYTES = 1_000_000
 DEFAULT = "dark"
@@ -34,7 +35,7 @@ class ThemeChoice:
         return chosen_theme(self._setting, self._background_is_light)
 
     def palette(self) -> Palette:
-        return Palette(self.current, self._depth)
+        return Palette(self.current, self._depth, links=supports_hyperlinks(os.environ))
 
     def use(self, theme: str | Mapping[str, Any]) -> str | None:
         """Use a theme, given by its name or as the content of a theme file. Returns what is wrong with it, or None."""

@@ -146,7 +146,11 @@ class StopRequest:
         """The exit code; only valid after a request to stop."""
         return self._asked.result()
 
-    async def unless(self, work: Coroutine[Any, Any, object]) -> bool:
+    async def wait(self) -> int:
+        """Wait for the request; returns the exit code."""
+        return await asyncio.shield(self._asked)
+
+    async def unless(self, work: Coroutine[Any, Any, object] | asyncio.Future[Any]) -> bool:
         """Run `work`; returns False if a request to stop came before it was done."""
         task = asyncio.ensure_future(work)
         waiting: set[asyncio.Future[Any]] = {task, self._asked}
