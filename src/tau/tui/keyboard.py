@@ -17,8 +17,8 @@ Action = Callable[[], None]
 class Keyboard:
     """Routes input events. `actions` are the program's own, by the ids of keybindings.json.
 
-    `insert` puts pasted text into the editor; `shortcut` runs the shortcut of an extension for a key and returns False if there is none; `ask` looks for
-    completions; `submit` sends the text of the editor.
+    `insert` puts pasted text into the editor; `shortcut` runs the shortcut of an extension for a key and returns
+    False if there is none; `ask` looks for completions; `submit` sends the text of the editor.
     """
 
     def __init__(
