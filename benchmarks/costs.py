@@ -30,6 +30,11 @@ LOADED = json.loads((ROOT / "tests" / "support" / "loaded_modules.json").read_te
 IMPORTS = """\
 import gc, importlib, os, sys
 gc.disable()
+if sys.argv[1:]:  # as the program does
+    from tau.cli import deferred_modules, quick_imports
+    quick_imports.install()
+    deferred_modules.defer()
+    sys.modules["typing_extensions"] = None
 for name in sys.argv[1:]:
     try:
         importlib.import_module(name)
@@ -43,9 +48,9 @@ from tau.wire.sse import SSEDecoder
 from tau.records.base import parse
 from tau.records.models import Model
 from tau.core.agent.draft import Draft
-from tau.llm.anthropic import Reader
-from tau.wire.unfinished import Unfinished
-reader = Reader(Draft(Model("m", "M", "x", "p", "http://127.0.0.1"), 0, Unfinished))
+from tau.llm.anthropic_reader import Reader
+from tau.wire.unfinished import PartialJson
+reader = Reader(Draft(Model("m", "M", "x", "p", "http://127.0.0.1"), 0, PartialJson))
 decoder = SSEDecoder()
 data = open(sys.argv[1], "rb").read()
 """
@@ -62,7 +67,7 @@ def starting(bench: Bench, pool: ThreadPoolExecutor) -> list[Stage]:
     asyncio = [name for name in LOADED["python"] if name.partition(".")[0] == "asyncio"]
     programs = {
         "Python itself": [],
-        "`asyncio`, with `ssl`": asyncio,
+        "`asyncio`, and what defers the rest of it": asyncio,
         "the rest of the standard library": [*asyncio, *LOADED["python"]],
         "msgspec": [*asyncio, *LOADED["python"], "msgspec"],
         "tau's own modules": [*asyncio, *LOADED["python"], "msgspec", *LOADED["tau"]],

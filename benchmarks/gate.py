@@ -255,6 +255,7 @@ class Bench:
             env = {**tau().environment(home), "PYTHONHASHSEED": "0"}
             with Program(argv, work(home), env, DEADLINE) as program:
                 cpu = program.end()
+                program.succeeded()
             return self._ruler.read(log, cpu)
 
 

@@ -168,6 +168,11 @@ class Program:
         self._process.returncode = os.waitstatus_to_exitcode(status)
         return used.ru_utime + used.ru_stime
 
+    def succeeded(self) -> None:
+        """Raise Failed if it ended with another exit code than 0."""
+        if self._process.returncode:
+            raise self._failure()
+
     # What it has cost so far, it and its children.
 
     @property

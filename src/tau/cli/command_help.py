@@ -60,6 +60,6 @@ usage: tau warm start
        tau warm status
        tau warm stop
 
-Keep a process ready that has loaded tau, so that later starts of tau and pi take a fifth of the time (Linux only). They
+Keep a process ready that has loaded tau, so that later starts of tau and pi take a third of the time (Linux only). They
 use it by themselves, and start as usual if it is not there or not suitable. stop lets running jobs finish.""",
 }
