@@ -315,9 +315,9 @@ def test_tables_wider_than_the_screen_wrap_then_shrink_then_become_blocks(width:
 def test_the_widths_of_a_long_table_are_fixed_after_forty_rows() -> None:
     text = "| n | text |\n|---|---|\n" + "".join(f"| {n} | row {n} |\n" for n in range(60)) + f"| x | {'long ' * 9} |\n"
     rows = texts(markdown_rows(text, LOOK))
-    assert rows[:3] == ["n  │ text", "───┼───────", "0  │ row 0"]
-    assert rows[61] == "59 │ row 59"
-    assert rows[62:] == ["x  │ long"] + ["   │ long"] * 8
+    assert rows[:3] == ["n   │ text", "────┼───────", "0   │ row 0"]
+    assert rows[61] == "59  │ row 59"
+    assert rows[62:] == ["x   │ long"] + ["    │ long"] * 8
     assert streamed([text[at : at + 5] for at in range(0, len(text), 5)]) == rows
 
 

@@ -146,6 +146,24 @@ def test_a_live_end_taller_than_the_screen_goes_into_history_once() -> None:
     assert printer.rows == [plain_text(row).rstrip() for row in markdown_rows(text, Look(30))]
 
 
+def test_a_table_taller_than_the_screen_goes_into_history_row_by_row() -> None:
+    rows = [f"| {number} | {'word ' * (number % 7 + 1)}| x |" for number in range(30)]
+    text = "\n".join(["| n | text | y |", "|---|---|---|", *rows]) + "\n\nend"
+    transcript = Transcript()
+    printer = Printer(transcript, 8, 40)
+    transcript.apply(MessageStart(ANSWER), 0)
+    for at in range(0, len(text), 9):
+        transcript.apply(MessageUpdate(TextDelta(0, text[at : at + 9])), 0)
+        printer.paint()
+    transcript.apply(MessageUpdate(TextEnd(0, text)), 0)
+    printer.paint()
+    table = printer.rows[:-2]
+    assert printer.rows[-2:] == ["", "end"]
+    assert len({row.index("│") for row in table if "│" in row and not row.startswith(("n", "─"))}) == 1
+    assert " ".join(table).split().count("word") == sum(number % 7 + 1 for number in range(30))
+    assert [row.split()[0] for row in table if row[0].isdigit()] == [str(number) for number in range(30)]
+
+
 def test_the_cost_of_a_frame_does_not_depend_on_the_transcript() -> None:
     transcript = answer("".join(f"Paragraph {number}\n\n" for number in range(5000)))
     printer = Printer(transcript, 40)

@@ -6,6 +6,7 @@ was cut into chunks, and the cost of a frame is that of the last piece.
 
 Every decision depends on complete lines only. A piece of more than MAX_PIECE characters is cut at the last line end
 before that (a line without one at a space): emphasis, lists and quotes end there. A link reference is not resolved.
+The columns of a table that is taller than the screen keep their widths (`fix_table`).
 """
 
 from __future__ import annotations
@@ -116,6 +117,11 @@ class BlockSplitter:
             self.pieces.append(self._open._replace(source=self._code()))
             self._open = self._open._replace(gap=False, first=False)
             self._lines, self._size = [], 0
+
+    def fix_table(self) -> None:
+        """Finish the rows of an open table: the widths of its columns are fixed from here on."""
+        if self._kind == "table" and self._open.first and self._lines:
+            self._flush(keep=True)
 
     def _feed(self, line: str) -> None:
         if self._kind == "code":

@@ -34,7 +34,7 @@ class HistorySection:
     def open(self) -> bool:
         return False
 
-    def blocks(self, look: Look, now: float) -> Sequence[Block]:
+    def blocks(self, look: Look, now: float, above: int = 0) -> Sequence[Block]:
         if self._made is None:
             self._made = self._make(look, now)
         return self._made

@@ -32,7 +32,7 @@ class Placed(NamedTuple):
 
 def lay_out(sections: Sequence[Section], at: int, first: int, look: Look, now: float) -> Iterator[Placed]:
     for section in sections:
-        blocks = section.blocks(look, now)
+        blocks = section.blocks(look, now, max(first - at, 0))
         for number, block in enumerate(blocks):
             if at == 0:
                 block.lead = False

@@ -45,6 +45,10 @@ class MarkdownStream:
         self._splitter.finish()
         self.version += 1
 
+    def fix_table(self) -> None:
+        """The beginning of an unfinished table has left the screen."""
+        self._splitter.fix_table()
+
     def take(self) -> list[Piece]:
         self._read()
         pieces, self._splitter.pieces = self._splitter.pieces, []

@@ -10,6 +10,7 @@ from tau.screen.lines import Line, Span, plain_text
 from tau.screen.look import Look, wrap
 
 GAP = 3  # columns between two cells: " │ "
+NUMBER = 3  # columns: a number may get longer in the rows of a table whose widths are fixed
 MIN_COLUMN = 6  # narrower columns become `name: value` lines
 MAX_WORD = 24  # a longer word does not keep a column wide
 
@@ -51,11 +52,11 @@ def column_widths(head: Sequence[Cell], rows: Sequence[Sequence[Cell]], width: i
     room = width - GAP * (count - 1)
     if count == 0 or width <= 0:
         return []
-    natural = [max(1, *(line_width(line) for row in (head, *rows) for line in row[at])) for at in range(count)]
+    natural = [max(NUMBER, *(line_width(line) for row in (head, *rows) for line in row[at])) for at in range(count)]
     if sum(natural) <= room:
         return natural
     words = [max(1, *(_longest_word(row[at]) for row in (head, *rows))) for at in range(count)]
-    least = [min(word, MAX_WORD) for word in words]
+    least = [min(max(word, NUMBER), MAX_WORD) for word in words]
     if sum(least) > room:
         if room < MIN_COLUMN * count:
             return []

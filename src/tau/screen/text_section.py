@@ -66,7 +66,7 @@ class TextSection:
         self._style = THINKING if thinking else ""
         self._tail = _TailCard(self.stream, self._style)
         self._settled: list[Block] = []
-        self._last = Block(self._tail, lead=True)
+        self._last = Block(self._tail, lead=True, flows=True)
         self._label: list[Block] = []  # not empty while the text is hidden
 
     def finish(self) -> None:
@@ -74,7 +74,9 @@ class TextSection:
             self.stream.finish()
             self.open = False
 
-    def blocks(self, look: Look, now: float) -> Sequence[Block]:
+    def blocks(self, look: Look, now: float, above: int = 0) -> Sequence[Block]:
+        if above and above > sum(block.height for block in self._settled):
+            self.stream.fix_table()
         self._settle(self.stream.take())
         if self._thinking and look.hide_thinking and (self._settled or self.open):
             self._label = self._label or [Block(_Label(), lead=True, replaces=True)]
@@ -86,9 +88,9 @@ class TextSection:
         for piece in pieces:
             begun = self._tail.begun
             card = PieceCard(piece if begun else piece._replace(gap=False), self._style)
-            block = Block(card, lead=not begun)
+            block = Block(card, lead=not begun, flows=True)
             block.inherit(self._last)
-            self._last = Block(self._tail)
+            self._last = Block(self._tail, flows=True)
             self._settled.append(block)
             self._tail.begun, self._last.lead = True, False
 
