@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
-from support.interface import Interface
 
+from support.interface import Interface
 from support.rpc_process import Json
 
 READY = "→ 3 Deny"  # the row is marked when keys can answer
