@@ -1,7 +1,12 @@
 from __future__ import annotations
 
-import pytest
+import unicodedata
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tau.extension_api.terminal_ui import escape_markup
 from tau.records import terminal_requests as t
 from tau.records.dialogs import Select, SetStatus, SetTitle, SetWidget
 from tau.screen.cells import line_width
@@ -96,6 +101,17 @@ def test_a_flood_of_keys_costs_a_limited_amount_of_memory() -> None:
 )
 def test_lines_of_extensions_have_tags_for_roles(text: str, spans: tuple[Span, ...]) -> None:
     assert styled_line(text) == spans
+
+
+@given(st.text(st.characters(min_codepoint=32, max_codepoint=126)))
+def test_escaped_text_is_shown_as_it_is(text: str) -> None:
+    assert plain_text(styled_line(escape_markup(text))) == text
+
+
+@given(st.text())
+def test_no_text_of_an_extension_becomes_a_control(text: str) -> None:
+    for span in styled_line(text):
+        assert not any(unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") for character in span.text)
 
 
 def test_deep_tags_end() -> None:

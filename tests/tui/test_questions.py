@@ -148,6 +148,22 @@ def test_the_deadline_counts_down_and_space_stops_it(tmp_path: Path) -> None:
     play(story())
 
 
+def test_the_deadline_stops_while_a_reason_is_written(tmp_path: Path) -> None:
+    async def story() -> None:
+        rules = {"otherwise": "ask", "deadline": 30}
+        terminal = TerminalSession(tmp_path, {"blocks": [call("bash", command="true")]}, permissions=rules)
+        running = await terminal.run()
+        await terminal.until(lambda: len(terminal.questions))
+        terminal.press("4")
+        assert terminal.handle.dialogs.deadline(terminal.sent[0].id) is None
+        terminal.press(*"no", "enter")
+        await running
+        assert terminal.result()[1].endswith("says: no")
+        await terminal.handle.close()
+
+    play(story())
+
+
 def test_the_rules_can_forbid_to_stop_the_clock(tmp_path: Path) -> None:
     async def story() -> None:
         rules = {"otherwise": "ask", "deadline": 0.3, "fixedDeadline": True}

@@ -77,6 +77,40 @@ def test_deny_and_say_why(tmp_path: Path) -> None:
         assert results(tmp_path)[0].endswith("the user does not allow it and says: use ninja")
 
 
+def test_escape_denies_the_call_and_the_run_goes_on(tmp_path: Path) -> None:
+    with Interface(tmp_path, "--permissions", "ask", script=[bash("touch made"), {"text": "done."}]) as terminal:
+        terminal.start().send("go")
+        terminal.wait(READY)
+        terminal.press("escape")
+        terminal.wait("done.")
+        assert "the user does not allow it" in results(tmp_path)[0]
+
+
+def test_escape_twice_stops_the_run(tmp_path: Path) -> None:
+    script = [bash("touch made"), {"text": "not said.", "startDelayMs": 60_000}]
+    with Interface(tmp_path, "--permissions", "ask", script=script) as terminal:
+        terminal.start().send("go")
+        terminal.wait(READY)
+        terminal.press("escape")
+        terminal.press("escape")
+        terminal.wait("Stopped")
+        assert not (tmp_path / "work" / "made").exists()
+
+
+def test_questions_of_parallel_calls_come_one_after_the_other(tmp_path: Path) -> None:
+    calls = [{"tool": "bash", "arguments": {"command": f"touch made{number}"}} for number in (1, 2, 3)]
+    script = [{"blocks": calls}, {"text": "done."}]
+    settings = {"toolExecution": "parallel"}
+    with Interface(tmp_path, "--permissions", "ask", script=script, settings=settings) as terminal:
+        terminal.start().send("go")
+        for number, position in ((1, "1 of 3"), (2, "1 of 2"), (3, "")):
+            terminal.wait(lambda shown, number=number: READY in shown and f"  touch made{number}\n" in shown)
+            assert position in terminal.wait(READY)
+            terminal.press("3" if number == 2 else "1")
+        terminal.wait("done.")
+        assert [(tmp_path / "work" / f"made{number}").exists() for number in (1, 2, 3)] == [True, False, True]
+
+
 def test_the_deadline_counts_down_and_space_stops_it(tmp_path: Path) -> None:
     rules = tmp_path / "rules.json"
     rules.write_text(json.dumps({"otherwise": "ask", "deadline": 5}))

@@ -141,6 +141,7 @@ class ChoicePanel:
         self.chosen = index
         if not row.asks_why:
             return row.answer
+        self.stops_clock = self.question.can_stop_clock  # the reason takes as long as it takes
         self._reason = FieldPanel(f"{self.question.title} {row.label}", hint_of_enter="Enter denies")
         return None
 
