@@ -70,7 +70,6 @@ def _trial(terminal: Interface, source: random.Random, keys: int, number: int) -
     whole = not text or _is_in_editor(terminal, text)
     if text:
         terminal.press("ctrl+c")
-        terminal.wait(lambda _: not any(terminal.box()[1:2]))
     terminal.type(ESCAPE)
     return whole
 
