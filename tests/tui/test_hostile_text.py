@@ -13,7 +13,6 @@ import re
 import textwrap
 from pathlib import Path
 
-
 from support.interface import Interface
 from support.question_trials import ESCAPE
 from support.rpc_process import Json
