@@ -16,6 +16,7 @@ FUZZ_FILES ?= 20000
 FUZZ_STREAMS ?= 2000
 FUZZ_SEQUENCES ?= 1000
 FUZZ_SCHEDULES ?= 100000
+FUZZ_QUESTIONS ?= 1000
 SOAK_SECONDS ?= 3600
 SOAK_ARGS ?=
 
@@ -122,6 +123,7 @@ fuzz: $(READY)  ## mutated lines, edits, sessions and answers, random commands, 
 	@$(PY) tests/long/protocol_model.py $(FUZZ_SEQUENCES)
 	@$(PY) tests/long/bash_evasions.py
 	@$(PY) tests/long/schedules.py $(FUZZ_SCHEDULES)
+	@$(PY) tests/long/questions.py $(FUZZ_QUESTIONS)
 
 soak: $(READY)  ## an hour of everything, with a fault each second; SOAK_SECONDS=3600 SOAK_ARGS="--seed 1"
 	@$(PY) tests/long/soak.py $(SOAK_SECONDS) $(SOAK_ARGS)

@@ -16,6 +16,9 @@ RULE = "─" * 10
 # What must never be written: clears of the screen and of the scrollback, mouse modes, scroll regions.
 FORBIDDEN = re.compile(rb"\x1b\[[23]J|\x1b\[\?100[0235-6]h|\x1b\[\d*;?\d*r|\x1b\[\d*[STLM]")
 
+REDRAW: Json = {"app.redraw": "f5"}  # keybindings.json
+REDRAW_KEY = b"\x1b[15~"
+
 
 class Interface(Terminal):
     """tau at a terminal. Leaving the block checks that nothing forbidden was written."""
@@ -28,10 +31,13 @@ class Interface(Terminal):
         settings: Json | None = None,
         env: Mapping[str, str] | None = None,
         program: Sequence[str] = PI,
+        keys: Json | None = None,
         **how: Any,
     ) -> None:
         self.folder = folder
         environment = {**surroundings(folder, settings), "SSH_CONNECTION": "", "TMUX": "", **(env or {})}
+        if keys is not None:
+            (folder / "agent" / "keybindings.json").write_text(json.dumps(keys))
         model = [] if "--model" in argv else scripted(folder, *script)
         super().__init__([*program, *model, *argv], env=environment, cwd=str(folder / "work"), **how)
 
@@ -72,6 +78,13 @@ class Interface(Terminal):
         data = file.read_bytes()
         assert data.endswith(b"\n")
         return [json.loads(line) for line in data.splitlines()]
+
+    def assert_redraw_changes_nothing(self) -> None:
+        """At rest the screen is what a fresh draw of the same view shows. Needs the keys REDRAW."""
+        before, cursor = self.wait_quiet(), self.cursor()
+        self.type(REDRAW_KEY)
+        self.wait_quiet()
+        assert (self.screen(), self.cursor()) == (before.split("\n"), cursor)
 
     def box(self) -> list[str]:
         """The rows from the upper rule of the editor to the end."""

@@ -112,6 +112,13 @@ class Terminal:
 
     # Output
 
+    def read_some(self, limit: int) -> None:
+        """Take at most so many bytes of what was written: a slow terminal."""
+        if select.select([self._master], [], [], 0)[0]:
+            data = os.read(self._master, limit)
+            self._raw += data
+            self._emulator.feed(data, self._answer)
+
     def wait(self, text: str | Callable[[str], bool], timeout: float = TIMEOUT_S) -> str:
         """Until the screen shows the text."""
         found = (lambda shown: text in shown) if isinstance(text, str) else text

@@ -85,7 +85,9 @@ class Interface:
         self._themes = ThemeChoice(settings.theme, theme_places(factory), settings.terminal.true_color)
         self._display = Display(terminal, self._themes.palette(), self.view, os.environ)
         self._modals = Modals(self._show_modal)
-        self._questions = Questions(handle.dialogs, loop.time, self._at_rest, self.changed)
+        self._questions = Questions(
+            handle.dialogs, loop.time, self._at_rest, self.changed, lambda: terminal.input_waits
+        )
         self.view.panels = self._questions
         self._display.on_clock(self._questions.next_change)
         self._display.on_frame(self._draw_by_extensions)
@@ -241,6 +243,10 @@ class Interface:
         if name is None or find_command(name.removeprefix("/")) is None:
             await self._extensions_started.wait()
         await submit(self, text, images, queue)
+
+    def deny_question(self) -> bool:
+        """Deny or cancel the question that is shown above the editor. Returns False if there is none."""
+        return self._questions.escape()
 
     def suspend(self) -> None:
         self._terminal.suspend()

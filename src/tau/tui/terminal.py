@@ -114,6 +114,11 @@ class Terminal:
         return self._state.active and self._output.idle and not self._resize.waiting
 
     @property
+    def input_waits(self) -> bool:
+        """Whether there is input that was not read yet."""
+        return self._tty.has_input()
+
+    @property
     def reflows(self) -> bool:
         """Whether the terminal wraps lines again when its width changes."""
         return self.facts.reflows

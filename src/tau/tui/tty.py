@@ -98,6 +98,11 @@ class Tty:
         except OSError:
             return b""
 
+    def has_input(self) -> bool:
+        with suppress(OSError, ValueError):  # it is closed
+            return bool(select.select([self.fd], [], [], 0)[0])
+        return False
+
     def write(self, data: bytes) -> int:
         """How many bytes were written at once. OSError if the terminal is gone."""
         try:
