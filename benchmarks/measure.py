@@ -180,7 +180,7 @@ class Program:
         return time.perf_counter() - self.started
 
     def cpu(self) -> float:
-        return sum(map(_cpu, family(self._process.pid)))
+        return cpu_of(self._process.pid)
 
     def peak(self) -> float:
         """The most memory that each of them ever had, in MB."""
@@ -200,6 +200,11 @@ class Program:
         while (now := self.cpu()) - before > quiet / 100:
             before = now
             time.sleep(quiet)
+
+
+def cpu_of(pid: int) -> float:
+    """Processor seconds of a process and its children."""
+    return sum(map(_cpu, family(pid)))
 
 
 def memory(pid: int) -> float:

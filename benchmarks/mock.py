@@ -17,10 +17,9 @@ from collections import Counter
 from multiprocessing.connection import Connection
 from typing import Self
 
-from benchmarks.streams import Answer, answers
+from benchmarks.streams import Answer, answers, pause_between
 
 PORTION = 1 << 20
-PAUSE = 0.001  # seconds between the parts of an answer that is not sent in one go
 
 
 class Mock:
@@ -65,9 +64,10 @@ class _Server:
             try:
                 while request := read_request(connection, buffer):
                     first, *rest = self._answer(request)
+                    pause = pause_between(request.split("/")[1])
                     connection.sendall(first)
                     for part in rest:
-                        time.sleep(PAUSE)
+                        time.sleep(pause)
                         connection.sendall(part)
             except OSError:
                 return  # the other side has gone, which is its right

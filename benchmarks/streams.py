@@ -5,22 +5,49 @@ A stream has a name, which is the path that a program under measure calls:
     one               one short piece
     text-N            one short piece, and to the second request N pieces of text
     paced-N           the same, each piece by itself and 1 ms after the one before
+    markdown-N        one short piece; then N pieces of Markdown in the same way, the last of which is "Finished."
+    slow-N            the same with 20 ms between
+    silent-N          one short piece; then one after N seconds without anything
     arguments-N       one short piece; then a call of `write` whose arguments have N bytes, in pieces of 20;
                       then one short piece
     calls-N           one short piece; then one answer with N calls of `read`; then one short piece
     bash-N            one short piece; then N answers that call bash; then one short piece
 
 Every event is a chunk of its own, as it comes from the real thing; a reader that
-gets many at once still has to take them apart. All are sent at full speed but
-the paced ones, which show what a piece costs that comes alone.
+gets many at once still has to take them apart. Most are sent at full speed; the paced
+ones show what a piece costs that comes alone.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 PIECE = "word, "
+FINISHED = "Finished."
+MARKDOWN = """\
+## Where the value comes from
+
+The handler reads the **first** entry of the index and asks the session for its buffer. If there is none, `load()` makes
+one, and the *caller* pays for it; the tests in `tests/test_handler.py` show both cases. Nothing else writes to it.
+
+- the buffer grows by doubling, up to a limit
+- an entry that is removed leaves a gap, which the next `compact()` closes
+- names are case-insensitive, as they are on disk
+
+```python
+def handler(request: Request) -> Reply:
+    entry = index.find(request.name)
+    if entry is None:
+        raise KeyError(request.name)
+    return Reply(entry.value, cached=entry.seen > 1)
+```
+
+1. Run the tests again.
+2. Look at the log: it names the entry, its age and who asked for it last, and whether the gap was closed.
+
+"""
 PORTION = 20  # bytes of arguments in one piece
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 
@@ -39,6 +66,11 @@ def answers(name: str) -> list[Answer]:
             return [done, _at_once(_text([PIECE] * int(number)), "end_turn")]
         case "paced":
             return [done, _answer(_text([PIECE] * int(number)), "end_turn")]
+        case "markdown" | "slow":
+            return [done, _answer(_text(markdown_pieces(int(number))), "end_turn")]
+        case "silent":
+            head, *rest = _answer(_text(["done"]), "end_turn")
+            return [done, [head, b"".join(rest)]]
         case "arguments":
             return [done, _at_once(_call("write", _long_arguments(int(number))), "tool_use"), done]
         case "calls":
@@ -48,6 +80,22 @@ def answers(name: str) -> list[Answer]:
             calls = (_call("bash", ['{"command":"true"}'], turn) for turn in range(int(number)))
             return [done, *(_at_once(call, "tool_use") for call in calls), done]
     raise ValueError(f"There is no stream named {name}: see streams.py")
+
+
+def pause_between(name: str) -> float:
+    """Seconds before each part of an answer but the first, where it is not sent in one go."""
+    kind, _, number = name.partition("-")
+    match kind:
+        case "slow":
+            return 0.02
+        case "silent":
+            return float(number)
+    return 0.001
+
+
+def markdown_pieces(count: int) -> list[str]:
+    words = re.findall(r"\S+\s*|\s+", MARKDOWN)
+    return [*(words[at % len(words)] for at in range(count - 1)), f"\n\n{FINISHED}"]
 
 
 def _long_arguments(size: int) -> list[str]:

@@ -39,7 +39,7 @@ RESULT = Result(JOB, VALUES, {"0.3": "out of memory"}, yardstick=0.01, doubts=["
 @pytest.mark.parametrize("job", JOBS.values(), ids=JOBS)
 def test_targets_are_about_what_a_job_measures(job: Job) -> None:
     assert {target.measure for target in job.targets} <= set(job.units)
-    assert set(job.units.values()) <= {*CPU, *CLOCK, "MB", ""}
+    assert set(job.units.values()) <= {*CPU, *CLOCK, "MB", "bytes", ""}
 
 
 def test_a_target_is_held_against_the_best_peer_or_by_itself() -> None:
