@@ -35,6 +35,7 @@ async def main(many: int, folder: Path, agent_dir: Path) -> None:
         cwd.mkdir()
         agents.append(await tau.open(cwd, agent_dir=agent_dir, provider="bench", model="m"))
     gc.freeze()
+    gc.set_threshold(100_000, 20, 100)
     gc.enable()
     lines = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)

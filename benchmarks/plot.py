@@ -73,7 +73,7 @@ CURVES_WIDTH, CURVES_HEIGHT, LEFT = 560, 300, 70
 
 
 def curves(title: str, across: str, up: str, series: Sequence[Series]) -> str:
-    """Cost against work. A dotted line through the first point of the first series has the exponent 1."""
+    """Cost against work. A dotted line through the last point of the first series has the exponent 1."""
     points = [point for one in series for point in one.points]
     x, y = (
         _Axis([n for n, _ in points], LEFT, CURVES_WIDTH),

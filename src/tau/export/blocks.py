@@ -26,6 +26,7 @@ _IMAGE_PREFIXES = {
     "image/webp": "UklGR",
 }
 _TAG = re.compile(r"<[^>]*>")
+_DIFF_TAGS = {"+": "ins", "-": "del"}
 _DIFF_ROW = re.compile(r"([-+ ])( *\d*) (.*)")
 
 
@@ -155,5 +156,5 @@ def _mark(text: str, start: int, stop: int) -> str:
 
 def _row_html(row: Row, html: str) -> str:
     sign, number, _ = row
-    tag = {"+": "ins", "-": "del"}.get(sign, "span")
+    tag = _DIFF_TAGS.get(sign, "span")
     return f"<{tag}><i>{number} {sign}</i>{html}</{tag}>"

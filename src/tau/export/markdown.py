@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from tau.export.code import Highlighter
 from tau.export.safe import SCHEMES, sanitize
-from tau.export.text import esc, valid_text
+from tau.export.text import esc, escape_text, valid_text
 
 if TYPE_CHECKING:
     from pyromark import Markdown
@@ -148,7 +148,7 @@ class _Writer:
                 out.append(single.get(event, ""))
                 continue
             if (value := event.get("Text")) is not None:
-                out.append(value if self._language is not None else escape(value, quote=False))
+                out.append(value if self._language is not None else escape_text(value))
                 continue
             [(name, value)] = event.items()
             if name == "Start":
@@ -156,11 +156,11 @@ class _Writer:
             elif name == "End":
                 self._end(value)
             elif name == "Code":
-                out.append(f"<code>{escape(value, quote=False)}</code>")
+                out.append(f"<code>{escape_text(value)}</code>")
             elif name == "TaskListMarker":
                 self._mark_task(value)
             else:  # Html, InlineHtml: shown as text
-                out.append(escape(value, quote=False))
+                out.append(escape_text(value))
         return "".join(out)
 
     def _start(self, element: Any) -> None:

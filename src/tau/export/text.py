@@ -39,6 +39,15 @@ def esc(text: str) -> str:
     return escape(valid_text(text), quote=True)
 
 
+def escape_text(text: str) -> str:
+    """Escape valid text for an element. Most of it has nothing to escape, and there may be very many pieces of it."""
+    if "&" in text:
+        text = text.replace("&", "&amp;")
+    if "<" in text:
+        text = text.replace("<", "&lt;")
+    return text.replace(">", "&gt;") if ">" in text else text
+
+
 def single_line(text: str, longest: int) -> str:
     """Return the beginning of a text as one line of at most `longest` characters."""
     words = " ".join(text[: longest * 2].split())
