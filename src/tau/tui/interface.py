@@ -36,7 +36,7 @@ from tau.screen.input_events import Focus, InputEvent, Reply
 from tau.screen.key_table import KEYS
 from tau.screen.modals import Modal, Outcome
 from tau.screen.modals.search_list import ListRow, SearchList
-from tau.screen.renderers import DrawRequest, Renderers
+from tau.screen.renderers import Renderers
 from tau.screen.transcript import Transcript
 from tau.screen.working import Working
 from tau.tui.actions import Actions
@@ -45,9 +45,10 @@ from tau.tui.commands import command_name, find_command
 from tau.tui.display import Display
 from tau.tui.extension_calls import ExtensionCalls
 from tau.tui.extension_front_end import ScreenFrontEnd
-from tau.tui.extension_ui import ExtensionUi
+from tau.tui.extension_screen import ExtensionScreen
 from tau.tui.keyboard import Keyboard
 from tau.tui.modals import Modals
+from tau.tui.notices import Notices
 from tau.tui.prompt_input import PromptInput
 from tau.tui.questions import Questions
 from tau.tui.session_facts import SessionFacts
@@ -73,14 +74,14 @@ class Interface:
         self._collector = GarbageCollector()
         self._tasks = BackgroundTasks(lambda text: self.say(text, "error"))
         settings, loop = factory.settings, asyncio.get_running_loop()
-        self._extension_calls = calls = ExtensionCalls(handle.extensions)
+        calls = ExtensionCalls(handle.extensions)
         transcript = Transcript(
             readable=lambda text: readable_error(text, handle.models),
             renderers=Renderers(calls.renders_tool, calls.renders_message),
             hyperlinks=supports_hyperlinks(os.environ),
         )
         transcript.hide_thinking = settings.hide_thinking_block
-        self._input = PromptInput(handle, factory.config.agent_dir, self._on_offer, self._extension_calls)
+        self._input = PromptInput(handle, factory.config.agent_dir, self._on_offer, calls)
         self.view = View(transcript, self._input.prompt, Working(factory.options.budget.max_cost))
         self._themes = ThemeChoice(settings.theme, theme_places(factory), settings.terminal.true_color)
         self._display = Display(terminal, self._themes.palette(), self.view, os.environ)
@@ -89,11 +90,19 @@ class Interface:
             handle.dialogs, loop.time, self._at_rest, self.changed, lambda: terminal.input_waits
         )
         self.view.panels = self._questions
-        self._display.on_clock(self._questions.next_change)
-        self._display.on_frame(self._draw_by_extensions)
+        self._notices = Notices(terminal.write, terminal.set_title, loop.time, os.environ, settings.notifications)
         front_end = ScreenFrontEnd(self.view, self._themes, self._use_palette, self._update_title)
-        self._extension_ui = ExtensionUi(handle.dialogs, front_end, loop.time, self.changed)
-        self.view.extension_ui = self._extension_ui.state
+        self._extensions = ExtensionScreen(
+            handle.dialogs,
+            calls,
+            self.view,
+            front_end,
+            loop.time,
+            start=self.start,
+            changed=self._display.changed,
+        )
+        self._display.on_clock(self._next_change)
+        self._display.on_frame(self._after_frame)
         self._facts = SessionFacts(handle, factory)
         self._keyboard = Keyboard(
             self._input.prompt,
@@ -102,7 +111,7 @@ class Interface:
             self._questions,
             self._modals,
             insert=self._input.paste,
-            shortcut=self._run_shortcut,
+            shortcut=self._extensions.run_shortcut,
             ask=self._input.completions.ask,
             submit=lambda: self.take_submission(follow_up=False),
         )
@@ -130,6 +139,8 @@ class Interface:
         await self.handle.start()
         self._extensions_started.set()
         await self._input.commands.update()
+        for warning in self._extensions.shortcut_warnings(self._keyboard.bindings):
+            self.say(warning, "warning")
         threading.Thread(target=self._preload, name="preload", daemon=True).start()
         for prompt in prompts:
             await self.handle.submit(prompt.text, prompt.images, "follow_up")
@@ -153,10 +164,11 @@ class Interface:
             self._questions.add(event)
             return
         if isinstance(event, UiRequest):
-            self._extension_ui.show(event)
+            self._extensions.show(event)
             return
         self.view.transcript.apply(event, now)
         self.view.working.apply(event, now)
+        self._notices.on_event(event)
         if isinstance(event, QueueUpdate):
             self.view.queued = event.steering, event.follow_up
         elif isinstance(event, FOOTER_EVENTS):
@@ -169,10 +181,22 @@ class Interface:
         self._display.use_palette(self._themes.palette())
 
     def _update_title(self) -> None:
-        self._terminal.set_title(self.view.extension_ui.title or "tau")
+        footer = self.view.footer
+        self._notices.show_title(footer.name or os.path.basename(self.handle.cwd), self.view.extension_ui.title)
 
     def _update_footer(self) -> None:
         self.view.footer = self._facts.footer()
+        self._update_title()
+
+    def _next_change(self) -> float | None:
+        """When the screen changes by itself: a question counts down, or has waited long enough to notify."""
+        due = [self._questions.next_change(), self._notices.next_change()]
+        return min((time for time in due if time is not None), default=None)
+
+    def _after_frame(self) -> None:
+        self._extensions.draw()
+        self._notices.show_questions(len(self._questions))
+        self._notices.update()
 
     # Keys.
 
@@ -180,6 +204,8 @@ class Interface:
         for event in events:
             if isinstance(event, Reply) and event.name == "background" and self._themes.background(event.value):
                 self._use_palette()
+            elif isinstance(event, Focus):
+                self._notices.on_focus(event.gained)
         self._keyboard.handle([event for event in events if not isinstance(event, Reply | Focus)])
         self.changed()
 
@@ -194,30 +220,6 @@ class Interface:
     def _at_rest(self) -> bool:
         """True if a question may take the focus: nothing is typed, and nothing else is open."""
         return self.view.editor.empty and not self._modals.open
-
-    def _run_shortcut(self, key: str) -> bool:
-        """Run the shortcut that an extension has for a key."""
-        if key not in self._extension_calls.shortcuts:
-            return False
-        self.start(self._press(key))
-        return True
-
-    async def _press(self, key: str) -> None:
-        await self._extension_calls.press(key)
-
-    def _draw_by_extensions(self) -> None:
-        """Ask extensions for the parts of the transcript that they draw; the answers come in later frames."""
-        for request in self.view.transcript.renderers.take_requests():
-            self.start(self._draw(request))
-
-    async def _draw(self, request: DrawRequest) -> None:
-        calls, options = self._extension_calls, request.options
-        if request.part == "message":
-            lines = await calls.render_message(request.name, request.data, request.width, options)
-        else:
-            lines = await calls.render_tool(request.name, request.part, request.data, request.width, options)
-        request.answer(lines)
-        self._display.changed()
 
     def changed(self) -> None:
         self._display.changed(at_once=True)

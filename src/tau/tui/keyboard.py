@@ -30,7 +30,7 @@ class Keyboard:
         modals: Modals,
         *,
         insert: Callable[[str], Query | None],
-        shortcut: Callable[[str], bool],
+        shortcut: Callable[[Key, Bindings], bool],
         ask: Callable[[Query], None],
         submit: Callable[[], None],
     ) -> None:
@@ -61,7 +61,7 @@ class Keyboard:
 
     def _key(self, key: Key) -> None:
         actions = self.bindings.actions(key)
-        if self._questions.key(key, actions) or self._modals.key(key, actions) or self._shortcut(key.id):
+        if self._questions.key(key, actions) or self._modals.key(key, actions) or self._shortcut(key, self.bindings):
             return
         result = self._prompt.key(key, actions)
         if result.used:

@@ -33,6 +33,7 @@ class Panels(Protocol):
     @property
     def focused(self) -> bool: ...
     def view(self, width: int, max_rows: int) -> PanelView | None: ...
+    def not_drawn(self) -> None: ...
 
 
 class Size(NamedTuple):
@@ -64,6 +65,8 @@ class View:
     def frame(self, size: Size, first_visible: int, now: float) -> Frame:
         width = max(size.columns - 1, 1)
         if is_small(size):
+            if self.panels is not None:
+                self.panels.not_drawn()
             box, top, rows = self._small_box(width), max(first_visible, self.box_top), list[Line]()
         else:
             box = self._box(width, size.rows, now)
