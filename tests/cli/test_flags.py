@@ -129,7 +129,8 @@ def test_flags_of_newer_clients_are_taken_without_a_word(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("flags", "at_a_terminal", "mode"),
     [
-        ({}, True, "chat"),
+        ({}, True, "tui"),
+        ({"plain": ""}, True, "plain"),
         ({}, False, "text"),
         ({"print": ""}, True, "text"),
         ({"mode": "text"}, True, "text"),
@@ -138,10 +139,18 @@ def test_flags_of_newer_clients_are_taken_without_a_word(tmp_path: Path) -> None
         ({"mode": "json"}, False, "json"),
     ],
 )
-def test_a_mode_that_is_named_counts_and_a_chat_needs_a_terminal(
-    flags: dict[str, str], at_a_terminal: bool, mode: str
+def test_a_mode_that_is_named_counts_and_an_interface_needs_a_terminal(
+    flags: dict[str, str], at_a_terminal: bool, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("TERM", "xterm")
     assert mode_of(flags, at_a_terminal=at_a_terminal) == mode
+
+
+@pytest.mark.parametrize(("name", "value"), [("TERM", "dumb"), ("TERM", ""), ("TAU_SCREEN_READER", "1")])
+def test_screen_readers_and_simple_terminals_get_lines(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv(name, value)
+    assert mode_of({}, at_a_terminal=True) == "plain"
 
 
 @pytest.mark.parametrize(

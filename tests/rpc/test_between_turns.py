@@ -42,7 +42,7 @@ def test_the_next_question_of_a_run_is_asked_of_a_smaller_conversation(tmp_path:
     assert ended["result"]["usage"]["output"] == 5
     assert 0 < ended["result"]["estimatedTokensAfter"] < ended["result"]["tokensBefore"]
     assert [message["role"] for message in messages] == [
-        "compactionSummary",
+        *("system", "compactionSummary"),
         *("user", "assistant", "toolResult", "assistant"),
     ]
     assert messages[-1]["content"] == [{"type": "text", "text": "done"}]

@@ -163,9 +163,9 @@ def help_text(program: str) -> str:
 usage: {program} [options] [@file ...] [message ...]
        tau COMMAND ...
 
-A coding agent. At a terminal it opens its interface; with -p, or with stdin or stdout redirected, it
-answers and exits; with --mode rpc it speaks the protocol of pi. Piped input and files named with @
-are added in front of the first message; further messages follow when it is answered.
+A coding agent. At a terminal it opens its interface; with -p, or with stdin or stdout redirected,
+it answers and exits; with --mode rpc it speaks the protocol of pi. Piped input and files named with
+@ are added in front of the first message; further messages follow when it is answered.
 -- ends the options.
 
 commands (tau COMMAND --help tells more):

@@ -127,7 +127,7 @@ def mode_of(flags: dict[str, str], *, at_a_terminal: bool) -> str:
         return mode
     if not at_a_terminal or "print" in flags:
         return "text"
-    plain = "plain" in flags or os.environ.get("TERM", "dumb") == "dumb" or os.environ.get("TAU_SCREEN_READER") == "1"
+    plain = "plain" in flags or os.environ.get("TERM", "") in ("", "dumb") or os.environ.get("TAU_SCREEN_READER") == "1"
     return "plain" if plain else "tui"
 
 
