@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from tau.core.agent.draft import Update
-from tau.core.text.terminal_text import Cleaner, escape_for_display, escape_message
+from tau.core.text.terminal_text import Cleaner, escape_message
 from tau.records.deltas import TextDelta, TextEnd
 from tau.records.dialogs import Confirm, Editor, Input, Notify, Select, UiRequest
 from tau.records.events import (
@@ -79,8 +79,7 @@ class PlainOutput:
                 self.say(f"{escape_message(text)}\n")
             case Event():
                 if (notice := event_notice(event, self.readable)) is not None:
-                    rows = (escape_for_display(plain_text(row)) for row in notice.rows(PLAIN, 0.0))
-                    self.say("".join(f"{row}\n" for row in rows))
+                    self.say(escape_message("\n".join(map(plain_text, notice.rows(PLAIN, 0.0)))) + "\n")
 
     def say(self, text: str) -> None:
         if not text:
