@@ -293,6 +293,19 @@ def test_a_call_that_scrolled_off_while_it_ran_is_shown_again_when_it_ends() -> 
     assert printer.rows[-2:] == ["✓ $ slow", "  done"]
 
 
+def test_text_that_goes_on_after_it_scrolled_off_is_shown_below() -> None:
+    transcript = answer("before")
+    for number in range(20):
+        transcript.add_notice(f"notice {number}")
+    printer = Printer(transcript, 5)
+    printer.paint()
+    printer.paint()
+    transcript.apply(MessageUpdate(TextDelta(0, "after")), 0)
+    printer.paint()
+    assert printer.rows[0] == "before"
+    assert printer.rows[-1] == "after"
+
+
 def test_calls_of_an_aborted_answer_are_marked() -> None:
     transcript = Transcript()
     transcript.apply(MessageStart(ANSWER), 0)

@@ -46,7 +46,8 @@ def forget(laid_out: Sequence[Placed], first: int, base: int) -> int:
     """Remove the blocks that have scrolled off the screen; return the number of the first row that is left."""
     gone: dict[int, tuple[Section, int]] = {}
     for placed in laid_out:
-        if placed.end > first or not placed.finished:
+        is_end = placed is laid_out[-1] and not placed.finished
+        if placed.end > first or is_end:
             break
         gone[id(placed.section)] = placed.section, placed.number + 1
         base = placed.end

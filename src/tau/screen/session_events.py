@@ -122,7 +122,7 @@ class SessionEvents:
 
     def _text(self, index: int, *, thinking: bool = False) -> TextSection:
         section = self._answer.texts.get(index)
-        if section is None:
+        if section is None or section.gone:
             section = self._answer.texts[index] = TextSection(thinking=thinking)
             self._target.add(section)
         return section

@@ -62,6 +62,7 @@ class TextSection:
     def __init__(self, *, thinking: bool = False) -> None:
         self.stream = MarkdownStream()
         self.open = True
+        self.gone = False  # its unfinished end has scrolled off the screen: what follows needs another section
         self._thinking = thinking
         self._style = THINKING if thinking else ""
         self._tail = _TailCard(self.stream, self._style)
@@ -95,6 +96,8 @@ class TextSection:
             self._tail.begun, self._last.lead = True, False
 
     def splice(self, start: int, end: int, blocks: Sequence[Block] = ()) -> None:
+        if self.open and end > (0 if self._label else len(self._settled)):
+            self.open, self.gone = False, True
         if self._label:
             start, end = 0, len(self._settled)
         self._settled[start:end] = blocks

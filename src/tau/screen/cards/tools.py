@@ -39,7 +39,7 @@ _NOTE = re.compile(r"\n\n\[([^\n]*)\]\Z")
 
 
 class ToolCard:
-    """A tool call. It is told what happens to the call, and shows it."""
+    """A tool call: its title, its output as it arrives, its result."""
 
     def __init__(
         self, name: str, arguments: Mapping[str, Any] | None = None, renderers: Renderers | None = None
