@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,35 +20,53 @@ _MAX_STOPS = 100
 
 
 class JobControl:
+    """Not with `loop.add_signal_handler`, which loads `inspect` to look at its argument: the first frame would wait."""
+
     HANGUP = signal.SIGHUP
 
     def __init__(self, loop: asyncio.AbstractEventLoop, terminal: Terminal) -> None:
         self._loop = loop
         self._terminal = terminal
-        self._before: dict[signal.Signals, Any] = {}
+        self._handlers: dict[int, Callable[[], None]] = {
+            signal.SIGWINCH: terminal.size_changed,
+            signal.SIGTSTP: self._stop,
+            signal.SIGCONT: terminal.take_back,
+            **{number: partial(self._end, number) for number in ENDING},
+        }
+        self._before: dict[int, Any] = {}
+        self._wakeup: tuple[int, int, int] | None = None  # both ends of a pipe, and the wake-up descriptor before
 
     def install(self) -> None:
         if threading.current_thread() is not threading.main_thread():
             return
-        handlers: dict[signal.Signals, Callable[[], None]] = {
-            signal.SIGWINCH: self._terminal.size_changed,
-            signal.SIGTSTP: self._stop,
-            signal.SIGCONT: self._terminal.take_back,
-        }
-        for number, handler in handlers.items():
-            self._before[number] = signal.getsignal(number)
-            self._loop.add_signal_handler(number, handler)
-        for number in ENDING:
-            self._before[number] = signal.getsignal(number)
-            self._loop.add_signal_handler(number, self._end, number)
+        reader, writer = os.pipe()
+        os.set_blocking(reader, False)
+        os.set_blocking(writer, False)
+        self._wakeup = reader, writer, signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        self._loop.add_reader(reader, self._read, reader)
+        for number in self._handlers:
+            self._before[number] = signal.signal(number, _note)
+            signal.siginterrupt(number, False)
 
     def remove(self) -> None:
         for number, before in self._before.items():
-            with suppress(RuntimeError, ValueError, TypeError):
-                self._loop.remove_signal_handler(number)
             with suppress(ValueError, TypeError):
                 signal.signal(number, before)
         self._before.clear()
+        if self._wakeup is not None:
+            reader, writer, before = self._wakeup
+            self._wakeup = None
+            with suppress(ValueError, OSError):
+                signal.set_wakeup_fd(before)
+            with suppress(RuntimeError):  # the loop is closed
+                self._loop.remove_reader(reader)
+            os.close(reader)
+            os.close(writer)
+
+    def _read(self, reader: int) -> None:
+        for number in os.read(reader, 4096):
+            if handler := self._handlers.get(number):
+                handler()
 
     @contextmanager
     def removed(self) -> Iterator[None]:
@@ -74,6 +93,10 @@ class JobControl:
             self._terminal.listeners.suspend()
         else:
             self._terminal.suspend()
+
+
+def _note(number: int, frame: object) -> None:
+    """A handler, so that the number is written to the wake-up descriptor, which JobControl reads."""
 
 
 def stop_process_group(is_foreground: Callable[[], bool]) -> None:
