@@ -8,6 +8,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from tau import __version__
+from tau.concurrency.threads import run_in_thread
 from tau.core.agent.draft import Update
 from tau.core.agent.queues import QueueName
 from tau.core.checks.exit_codes import ANSWERED
@@ -58,6 +59,8 @@ from tau.tui.view import View
 Dialog = Select | Confirm | Input | Editor
 # Events after which the footer may say something else.
 FOOTER_EVENTS = (MessageEnd, ToolEnd, AgentSettled, CompactionEnd, SessionInfoChanged, ThinkingLevelChanged)
+
+WARM_UP_AFTER_S = 0.1
 
 
 class Interface:
@@ -123,9 +126,17 @@ class Interface:
         await self.handle.start()
         self._extensions_started.set()
         await self._input.commands.update()
+        self.start(self._warm_up())
         for prompt in prompts:
             await self.handle.submit(prompt.text, prompt.images, "follow_up")
         await asyncio.Event().wait()
+
+    async def _warm_up(self) -> None:
+        """Load what an answer needs while the person reads or types."""
+        await asyncio.sleep(WARM_UP_AFTER_S)
+        from tau.screen.warm_up import warm_up
+
+        await run_in_thread(warm_up, "warm-up")
 
     def leave(self) -> None:
         """Erase the box; the transcript stays."""
@@ -136,6 +147,11 @@ class Interface:
 
     def on_event(self, event: Event | Update | UiRequest) -> None:
         now = asyncio.get_running_loop().time()
+        if isinstance(event, Update):  # nearly all of them
+            self.view.transcript.apply(event, now)
+            self.view.working.heard(event.delta, now)
+            self._display.changed()
+            return
         if isinstance(event, Dialog):
             self._questions.add(event)
             return
@@ -159,7 +175,7 @@ class Interface:
         self._terminal.set_title(self.view.extension_ui.title or "tau")
 
     def _update_footer(self) -> None:
-        self.view.footer = self._facts.footer()
+        self.view.footer.state = self._facts.footer()
 
     # Keys.
 
