@@ -138,6 +138,8 @@ LATE = {
     "core/text/highlight.py": {"pygments.lexers", "pygments.token"},
     "screen/cells.py": {"wcwidth"},
     "screen/transcript.py": {"tau.screen.session_events"},
+    "tui/interface.py": {"tau.screen.warm_up"},
+    "tui/file_index.py": {"tau.tools.ripgrep", "tau.tools.search"},
     "core/checks/permissions.py": {"tau.core.shell.lines"},
     "core/shell/tree.py": {"tree_sitter", "tree_sitter_bash"},
 }

@@ -24,6 +24,7 @@ DEFERRED = (
     "base64",  # tau
     "copy",  # tau
     "datetime",  # msgspec
+    "difflib",  # tau
     "glob",  # tau
     "inspect",  # asyncio
     "ipaddress",  # urllib.parse
@@ -38,7 +39,9 @@ DEFERRED = (
     "pkgutil",  # tau
     "platform",  # uuid, which msgspec imports
     "shlex",  # tau
+    "shutil",  # tau
     "ssl",  # asyncio
+    "tempfile",  # tau
     "textwrap",  # msgspec
     "traceback",  # asyncio, logging
     "zlib",  # tau

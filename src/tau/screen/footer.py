@@ -46,6 +46,19 @@ class FooterState(NamedTuple):
     statuses: Mapping[str, str] = {}
 
 
+class Footer:
+    """The footer of a session: its rows are made again when the state or the width has changed."""
+
+    def __init__(self) -> None:
+        self.state = FooterState("")
+        self._made: tuple[FooterState, int, list[Line]] | None = None
+
+    def lines(self, width: int) -> list[Line]:
+        if self._made is None or self._made[0] is not self.state or self._made[1] != width:
+            self._made = self.state, width, footer_lines(self.state, width)
+        return self._made[2]
+
+
 def footer_lines(state: FooterState, width: int) -> list[Line]:
     lines = [_first(state, width), _second(state, width)]
     if state.statuses:
@@ -162,7 +175,7 @@ def _both(left: Line, right: Line, width: int) -> Line | None:
     spare = width - line_width(left) - line_width(right)
     if spare < (2 if right else 0):
         return None
-    return (*left, Span(" " * spare, "dim"), *right) if right else left
+    return (*left, Span(" " * spare), *right) if right else left
 
 
 def _clip(line: Line, width: int) -> Line:

@@ -23,6 +23,7 @@ SHOW_CURSOR = "\x1b[?25h"
 HIDE_CURSOR = "\x1b[?25l"
 ERASE_LINE = "\x1b[K"
 ERASE_BELOW = "\x1b[J"
+MIN_GAP = 8  # spaces
 
 
 _STALE: Line = (Span("", "stale"),)  # a row whose cells are not known
@@ -151,7 +152,7 @@ class Painter:
         else:
             self._new_row()
         self._drawn.append(row)
-        self._write(row, whole(row, 0).width)
+        self._write_on_empty(row)
         hidden = self._bottom - self._size[0] - self.first_visible
         if hidden > 0:
             del self._drawn[:hidden]
@@ -163,6 +164,17 @@ class Painter:
         self._pen.add("\r\n")
         self._pen.row, self._pen.column = self._bottom, 0
         self._bottom += 1
+
+    def _write_on_empty(self, row: Line) -> None:
+        """Write a row where nothing stands: the cursor skips wide gaps."""
+        start = 0
+        for number, span in enumerate(row):
+            is_gap = len(span.text) >= MIN_GAP and not span.text.strip(" ") and not span.style and not span.link
+            if is_gap and number + 1 < len(row):
+                self._write(row[start:number], whole(row[start:number], 0).width)
+                self._pen.skip(len(span.text))
+                start = number + 1
+        self._write(row[start:], whole(row[start:], 0).width)
 
     def _write(self, spans: Line, width: int | None) -> None:
         if spans:
@@ -215,6 +227,11 @@ class _Pen:
     def write(self, text: str, width: int | None) -> None:
         self._parts.append(text)
         self.column = None if self.column is None or width is None else self.column + width
+
+    def skip(self, cells: int) -> None:
+        """Move right within the row."""
+        self._parts.append(_sequence(cells, "C"))
+        self.column = None if self.column is None else self.column + cells
 
     def show(self, visible: bool) -> None:
         if visible != self._visible:

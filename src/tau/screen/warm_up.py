@@ -10,7 +10,7 @@ from tau.core.text.markup import parse_markdown
 from tau.screen.cells import text_width
 from tau.screen.session_events import SessionEvents  # noqa: F401
 
-LANGUAGES = ("python", "bash", "javascript", "json")
+LANGUAGES = ("python", "bash")  # each takes memory, so no more than are likely
 
 
 def warm_up() -> None:

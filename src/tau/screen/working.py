@@ -117,14 +117,15 @@ class Working:
     def __init__(
         self, max_cost: float | None = None, readable: Callable[[str], str] = str, budget: Budget | None = None
     ) -> None:
-        self.state = Activity(budget=budget or Budget(max_cost=max_cost))
+        self._state = Activity(budget=budget or Budget(max_cost=max_cost))
         self._readable = readable
         self._characters = 0
+        self._heard_at: float | None = None  # when a piece came that is not in the state yet
 
     def apply(self, event: Any, now: float) -> None:
         match event:
             case Update(delta=delta) | ev.MessageUpdate(assistant_message_event=delta):
-                self._heard(delta, now)
+                self.heard(delta, now)
             case ev.AgentStart():
                 since = now if self.state.since is None else self.state.since
                 self._set(since=since, silent_since=now, retry=None)
@@ -150,7 +151,7 @@ class Working:
             case ev.CompactionEnd():
                 self._set(compacting_since=None, silent_since=None if self.state.since is None else now)
             case ev.AgentSettled():
-                self.state = Activity(budget=self.state.budget)
+                self._state = Activity(budget=self.state.budget)
 
     @property
     def active(self) -> bool:
@@ -161,13 +162,22 @@ class Working:
         """What an extension says instead of "Working"; "" takes it back."""
         self._set(message=message)
 
-    def _heard(self, delta: d.AnyDelta, now: float) -> None:
-        if isinstance(delta, d.TextDelta | d.ThinkingDelta | d.ToolCallDelta):
+    @property
+    def state(self) -> Activity:
+        if self._heard_at is not None:
+            tokens = self._characters // CHARACTERS_PER_TOKEN
+            self._state = self._state._replace(tokens=tokens, silent_since=self._heard_at)
+            self._heard_at = None
+        return self._state
+
+    def heard(self, delta: d.AnyDelta, now: float) -> None:
+        """A piece of an answer has come."""
+        if isinstance(delta, (d.TextDelta, d.ThinkingDelta, d.ToolCallDelta)):
             self._characters += len(delta.delta)
-            self.state = self.state._replace(tokens=self._characters // CHARACTERS_PER_TOKEN, silent_since=now)
+            self._heard_at = now
 
     def _set(self, **changes: Any) -> None:
-        self.state = self.state._replace(**changes)
+        self._state = self.state._replace(**changes)
 
 
 def queue_lines(steering: Sequence[str], follow_up: Sequence[str], width: int) -> list[Line]:

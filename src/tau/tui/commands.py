@@ -5,12 +5,12 @@ A command calls the operations of the session; it decides nothing that another f
 
 from __future__ import annotations
 
+import difflib
 import os
 import shutil
 from collections.abc import Callable, Coroutine, Sequence
-from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tau.concurrency.threads import run_in_thread
 from tau.core.models.thinking import supported_levels
@@ -19,8 +19,10 @@ from tau.errors import CommandError
 from tau.records.base import UNSET
 from tau.records.messages import Text, User
 from tau.runtime.app.handle import SessionHandle
-from tau.runtime.app.permission_control import PermissionState
 from tau.tui.surface import Surface
+
+if TYPE_CHECKING:
+    from tau.runtime.app.permission_control import PermissionState
 
 SHOWN_AFTER_FORK = 20  # lines
 NEVER_A_COMMAND = "To send it to the model, begin with // or a space."
@@ -40,7 +42,7 @@ def find_command(name: str) -> Command | None:
 
 def unknown_command_error(name: str, offered: Sequence[str]) -> str:
     """The error for a slash command that does not exist. `name` and `offered` begin with a slash."""
-    meant = get_close_matches(name, offered, n=1)
+    meant = difflib.get_close_matches(name, offered, n=1)
     advice = f"Did you mean {meant[0]}?" if meant else "/help lists the commands."
     return f"Unknown command {name}. {advice} {NEVER_A_COMMAND}"
 

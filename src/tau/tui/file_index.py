@@ -16,8 +16,6 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from tau.screen.fuzzy import fuzzy_rank, subsequence_pattern
-from tau.tools.ripgrep import find_ripgrep, search_command
-from tau.tools.search import SearchQuery
 
 MAX_FILES = 400_000
 MAX_AGE_S = 10.0  # an older list is made again when it is used
@@ -162,6 +160,9 @@ def _block(paths: list[str], folders: set[str]) -> Block:
 
 def list_files(cwd: str) -> Iterator[list[str]]:
     """Yield the paths of files below a folder, relative to it, in portions. Blocks."""
+    from tau.tools.ripgrep import find_ripgrep, search_command
+    from tau.tools.search import SearchQuery
+
     command = search_command(SearchQuery(above=_in_repository(cwd)), find_ripgrep(cwd))
     try:
         process = subprocess.Popen(

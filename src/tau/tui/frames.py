@@ -27,6 +27,8 @@ class FrameScheduler:
 
     def request(self, *, at_once: bool = False) -> None:
         """Paint soon. Requests that come before the frame are part of it."""
+        if self._waiting is not None and not at_once:
+            return  # the waiting frame comes no later than one for this request would
         loop = asyncio.get_running_loop()
         now = loop.time()
         due = now if at_once else max(now, self._last + self._interval_s)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import threading
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from typing import Any
 
 from tau import __version__
+from tau.concurrency.threads import run_in_thread
 from tau.core.agent.draft import Update
 from tau.core.agent.queues import QueueName
 from tau.core.checks.exit_codes import ANSWERED
@@ -62,6 +62,8 @@ from tau.tui.view import View
 Dialog = Select | Confirm | Input | Editor
 # Events after which the footer may say something else.
 FOOTER_EVENTS = (MessageEnd, ToolEnd, AgentSettled, CompactionEnd, SessionInfoChanged, ThinkingLevelChanged)
+
+WARM_UP_AFTER_S = 0.1
 
 
 class Interface:
@@ -141,7 +143,7 @@ class Interface:
         await self._input.commands.update()
         for warning in self._extensions.shortcut_warnings(self._keyboard.bindings):
             self.say(warning, "warning")
-        threading.Thread(target=self._preload, name="preload", daemon=True).start()
+        self.start(self._warm_up())
         for prompt in prompts:
             await self.handle.submit(prompt.text, prompt.images, "follow_up")
 
@@ -150,6 +152,14 @@ class Interface:
         self._input.index.refresh()
         with suppress(OSError):  # out of descriptors; it is loaded again on first use
             self.handle.preload()
+
+    async def _warm_up(self) -> None:
+        """Load what an answer needs while the person reads or types."""
+        await asyncio.sleep(WARM_UP_AFTER_S)
+        from tau.screen.warm_up import warm_up
+
+        await run_in_thread(self._preload, "preload")
+        await run_in_thread(warm_up, "warm-up")
 
     def leave(self) -> None:
         """Erase the box; the transcript stays."""
@@ -160,6 +170,11 @@ class Interface:
 
     def on_event(self, event: Event | Update | UiRequest) -> None:
         now = asyncio.get_running_loop().time()
+        if isinstance(event, Update):  # nearly all of them
+            self.view.transcript.apply(event, now)
+            self.view.working.heard(event.delta, now)
+            self._display.changed()
+            return
         if isinstance(event, Dialog):
             self._questions.add(event)
             return
@@ -181,11 +196,11 @@ class Interface:
         self._display.use_palette(self._themes.palette())
 
     def _update_title(self) -> None:
-        footer = self.view.footer
-        self._notices.show_title(footer.name or os.path.basename(self.handle.cwd), self.view.extension_ui.title)
+        name = self.view.footer.state.name
+        self._notices.show_title(name or os.path.basename(self.handle.cwd), self.view.extension_ui.title)
 
     def _update_footer(self) -> None:
-        self.view.footer = self._facts.footer()
+        self.view.footer.state = self._facts.footer()
         self._update_title()
 
     def _next_change(self) -> float | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import base64
 import os
-from base64 import b64encode
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -83,7 +83,7 @@ class PromptInput:
         after = self.editor.history.entries
         self.completions.cancel()
         self.prompt.completion.close()
-        images = [Image(b64encode(image.data).decode(), image.mime_type) for image in taken.images]
+        images = [Image(base64.b64encode(image.data).decode(), image.mime_type) for image in taken.images]
         return TypedPrompt(taken.text, images), after[-1] if after and after != before else None
 
     async def save(self, entry: HistoryEntry) -> None:

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 from tau.screen.cells import clip_line, line_width, text_width
 from tau.screen.editor import Editor, max_editor_rows, more_label
 from tau.screen.extension_ui import ExtensionUiState
-from tau.screen.footer import FooterState, footer_lines
+from tau.screen.footer import Footer
 from tau.screen.frame import Cursor, Frame
 from tau.screen.lines import Line, Span
 from tau.screen.modals import Modal
@@ -54,7 +54,7 @@ class View:
         self.panels: Panels | None = None
         self.modal: Modal | None = None  # in place of the editor
         self.extension_ui = ExtensionUiState()
-        self.footer = FooterState("")
+        self.footer = Footer()
         self.queued: tuple[Sequence[str], Sequence[str]] = ((), ())  # steering, follow-ups
         self.box_top = 0  # absolute number of the first row of the box in the last frame
 
@@ -85,7 +85,7 @@ class View:
         footer = shown.footer_lines(width)
         below = [
             *shown.widget_lines("belowEditor", width),
-            *(footer_lines(self.footer, width) if footer is None else footer),
+            *(self.footer.lines(width) if footer is None else footer),
             *shown.status_lines(width),
         ]
         panel = self.panels.view(width, int(rows * PANEL_SHARE)) if self.panels is not None else None
@@ -127,7 +127,7 @@ class View:
     def _border_style(self) -> str:
         if self.editor.first_line.startswith("!"):
             return "bashMode"
-        level = self.footer.level or "off"
+        level = self.footer.state.level or "off"
         return {"max": "thinkingXhigh"}.get(level, f"thinking{level.capitalize()}")
 
 

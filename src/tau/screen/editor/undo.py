@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from tau.screen.editor.buffer import Buffer, Edit, Position
 
 MAX_GROUPS = 1000
 MAX_CHARS = 32 * 1024 * 1024  # of the texts in all groups
 
 
-@dataclass
 class Group:
-    before: Position
-    after: Position
-    edits: list[Edit] = field(default_factory=list)
+    __slots__ = ("after", "before", "edits")
+
+    def __init__(self, before: Position, after: Position) -> None:
+        self.before, self.after = before, after
+        self.edits: list[Edit] = []
 
 
 class UndoLog:
