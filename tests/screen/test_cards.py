@@ -321,3 +321,10 @@ def test_hints_name_the_keys_that_are_bound() -> None:
     card = finished("bash", {"command": "x"}, numbered(50))
     assert texts(card, Look(60, expand_key="F2"))[1] == "  … 45 earlier lines, F2"
     assert texts(SummaryCard("Compacted", "x"), Look(60, expand_key="F2")) == ["[Compacted, F2]"]
+
+
+def test_paths_in_the_folder_of_the_session_are_relative() -> None:
+    look = Look(60, cwd="/home/me/project")
+    assert texts(finished("ls", {"path": "/home/me/project/src"}, ""), look) == ["✓ ls src"]
+    assert texts(finished("ls", {"path": "/home/me/projects"}, ""), look) == ["✓ ls /home/me/projects"]
+    assert texts(finished("mcp", {"path": "/home/me/project/x"}, ""), look) == ["✓ mcp path=/home/me/project/x"]

@@ -21,6 +21,7 @@ class Look(NamedTuple):
     thinking_label: str = "Thinking…"
     expand_key: str = "Ctrl+O"
     viewer_key: str = "Alt+O"
+    cwd: str = ""  # the folder of the session: paths in it are shown relative to it
 
     @property
     def plain(self) -> bool:

@@ -17,10 +17,12 @@ MAX_ARGUMENT = 200  # characters of one argument in the title of a tool that is 
 Arguments = Mapping[str, Any]
 
 
-def title_lines(name: str, arguments: Arguments) -> list[Line]:
-    """The title, not wrapped. A command may have several lines."""
+def title_lines(name: str, arguments: Arguments, cwd: str = "") -> list[Line]:
+    """The title, not wrapped. A command may have several lines. Paths below `cwd` are shown relative to it."""
     if name == "bash":
         return _command(arguments)
+    if cwd and isinstance(path := arguments.get("path"), str) and path.startswith(f"{cwd}/") and name in _TITLES:
+        arguments = {**arguments, "path": path[len(cwd) + 1 :]}
     title = _TITLES.get(name)
     rest = title(arguments) if title else _unknown(arguments)
     return [(Span(one_line(name, 100), "toolTitle bold"), *rest)]

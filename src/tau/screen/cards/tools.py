@@ -111,7 +111,7 @@ class ToolCard:
 
     def _title(self, arguments: Mapping[str, Any], look: Look) -> list[Line]:
         inside = look.narrower(2)
-        lines = title_lines(self.name, arguments)
+        lines = title_lines(self.name, arguments, look.cwd)
         if (drawing := self._drawings.get("call")) and self._arguments is not None:
             lines = drawing.lines(self._arguments, 0, inside, self._options()) or lines
         if look.plain:
