@@ -69,11 +69,7 @@ class Painter:
         self.first_visible = max(self.first_visible, kept)
         if reflows:
             heights = [_height(line_width(line), columns) for line in self._drawn]
-            within = (self._pen.column or 0) // max(1, columns)
-            hidden = _hidden(heights[: self._pen.row - self.first_visible], self._size[0] - 1 - within)
-            del self._drawn[:hidden], heights[:hidden]
-            self.first_visible += hidden
-            self._resized = heights, within
+            self._resized = heights, (self._pen.column or 0) // max(1, columns)
         else:
             self._resized = [1] * len(self._drawn), 0
         return b""
@@ -200,15 +196,6 @@ class Painter:
 def _height(width: int, columns: int) -> int:
     """How many rows of a narrower screen a row of this width takes."""
     return max(1, -(-width // max(1, columns)))
-
-
-def _hidden(heights: Sequence[int], room: int) -> int:
-    """How many rows above the cursor are in the history as a whole, if `room` rows of the screen are above it."""
-    above, hidden = sum(heights), 0
-    while hidden < len(heights) and above - heights[hidden] >= room:
-        above -= heights[hidden]
-        hidden += 1
-    return hidden
 
 
 class _Pen:
