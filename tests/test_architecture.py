@@ -107,7 +107,10 @@ LATE = {
     "runtime/session/input.py": {"tau.runtime.session.system_messages"},
     "runtime/history/session_log.py": {"tau.core.conversation.system_state"},
     "runtime/session/operations.py": {"tau.core.conversation.stats", "tau.runtime.history.html_export"},
-    "runtime/app/handle.py": {"tau.runtime.app.permission_control", "tau.runtime.session.extension_actions"},
+    "runtime/app/handle.py": {
+        *("tau.runtime.app.model_lists", "tau.runtime.app.permission_control"),
+        "tau.runtime.session.extension_actions",
+    },
     "runtime/app/attachments.py": {"importlib.util"},
     "runtime/machine/files.py": {"tempfile"},
     "runtime/protocol/pipes.py": {"fcntl"},

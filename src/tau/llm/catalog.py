@@ -270,6 +270,14 @@ class Catalog:
             else:
                 self.configured[name] = previous
 
+    def reconfigure(self, configs: Mapping[str, ProviderConfig]) -> None:
+        """Use another content of models.json. Providers that an extension has replaced stay as they are."""
+        replaced = {name: self.configured[name] for name in self._replaced}
+        self.configured = {**configs, **replaced}
+        self._replaced = {name: configs.get(name) for name in replaced}
+        self.problems.clear()
+        self._read.clear()
+
     @property
     def providers(self) -> list[str]:
         return list(dict.fromkeys([*DEFAULT_MODELS, *SERVERS, *self.configured]))

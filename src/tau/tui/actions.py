@@ -125,7 +125,7 @@ class Actions:
 
     async def _cycle_model(self, *, backward: bool = False) -> None:
         interface = self._interface
-        chosen = await interface.handle.cycle_model(backward=backward)
+        chosen = await interface.handle.cycle_model(backward=backward, save=False)
         if chosen is None:
             interface.say("There is only one model to choose from.")
             return
@@ -133,7 +133,7 @@ class Actions:
         interface.say(f"{model.provider}/{model.id}, thinking {level}")
 
     async def _cycle_thinking(self) -> None:
-        level = await self._interface.handle.cycle_thinking_level()
+        level = await self._interface.handle.cycle_thinking_level(save=False)
         if level is None:
             self._interface.say("This model does not support thinking.")
         self._interface.changed()

@@ -8,17 +8,18 @@ from __future__ import annotations
 import difflib
 import os
 import shutil
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from tau.concurrency.threads import run_in_thread
-from tau.core.models.thinking import supported_levels
 from tau.core.text.terminal_text import escape_for_display
 from tau.errors import CommandError
 from tau.records.base import UNSET
 from tau.records.messages import Text, User
 from tau.runtime.app.handle import SessionHandle
+from tau.tui.command import Command
+from tau.tui.commands_models import MODEL_COMMANDS
 from tau.tui.surface import Surface
 
 if TYPE_CHECKING:
@@ -26,14 +27,6 @@ if TYPE_CHECKING:
 
 SHOWN_AFTER_FORK = 20  # lines
 NEVER_A_COMMAND = "To send it to the model, begin with // or a space."
-
-
-class Command(NamedTuple):
-    name: str
-    about: str
-    run: Callable[[Surface, str], Coroutine[Any, Any, None]]
-    hint: str = ""  # its arguments
-    values: Callable[[SessionHandle], Sequence[str]] | None = None  # completions of the argument
 
 
 def find_command(name: str) -> Command | None:
@@ -53,42 +46,6 @@ def command_name(line: str) -> str | None:
         return None
     name = line.split(maxsplit=1)[0]
     return name if len(name) > 1 and "/" not in name[1:] else None
-
-
-# Models and thinking.
-
-
-async def _model(surface: Surface, rest: str) -> None:
-    handle = surface.handle
-    if rest:
-        await handle.choose_model(rest)
-    elif len(names := _model_names(handle)) > 1:
-        current = handle.models.current
-        at = names.index(name) if current and (name := f"{current.provider}/{current.id}") in names else 0
-        chosen = await surface.choose("Model", names, at)
-        if chosen is None:
-            return
-        await handle.choose_model(names[chosen])
-    model = handle.models.current
-    surface.say(f"{model.provider}/{model.id}, thinking {handle.models.level}" if model else "No model is selected.")
-
-
-async def _thinking(surface: Surface, rest: str) -> None:
-    handle = surface.handle
-    levels = supported_levels(handle.models.current) if handle.models.current else ()
-    if not rest:
-        if len(levels) < 2:
-            surface.say("This model does not support thinking.")
-            return
-        level = handle.models.level
-        chosen = await surface.choose("Thinking level", list(levels), levels.index(level) if level in levels else 0)
-        if chosen is None:
-            return
-        rest = levels[chosen]
-    match = next((level for level in levels if level == rest.lower()), None)
-    if match is None:
-        raise CommandError(f"Unknown thinking level: {rest}. The model supports {', '.join(levels) or 'none'}.")
-    surface.say(f"Thinking: {await handle.set_thinking_level(match)}")
 
 
 # Sessions.
@@ -273,17 +230,8 @@ async def _quit(surface: Surface, rest: str) -> None:
     surface.quit()
 
 
-def _model_names(handle: SessionHandle) -> list[str]:
-    return [f"{model.provider}/{model.id}" for model in handle.models.available]
-
-
-def _levels(handle: SessionHandle) -> list[str]:
-    return list(supported_levels(handle.models.current)) if handle.models.current else []
-
-
 COMMANDS: tuple[Command, ...] = (
-    Command("model", "choose the model", _model, "[provider/model]", _model_names),
-    Command("thinking", "choose the thinking level", _thinking, "[level]", _levels),
+    *MODEL_COMMANDS,
     Command("export", "export the session as HTML, or as .jsonl", _export, "[file]"),
     Command("copy", "copy the last answer", _copy),
     Command("name", "name the session", _name, "[name]"),

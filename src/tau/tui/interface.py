@@ -289,6 +289,9 @@ class Interface:
     async def open(self, modal: Modal) -> Outcome:
         return await self._modals.run(modal)
 
+    def key_label(self, action: str) -> str:
+        return self._keyboard.bindings.label(action)
+
     def set_editor_text(self, text: str) -> None:
         self.view.editor.set_text(text)
         self.changed()

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Literal, Protocol
 
 from tau.runtime.app.handle import SessionHandle
+from tau.screen.modals import Modal, Outcome
 
 NoticeKind = Literal["info", "warning", "error"]
 
@@ -19,6 +20,15 @@ class Surface(Protocol):
 
     async def choose(self, title: str, options: Sequence[str], chosen: int = 0) -> int | None:
         """Let the user choose. Returns the index of an option, or None."""
+
+    async def open(self, modal: Modal) -> Outcome:
+        """Show a modal until it closes. Plain mode shows a list as numbered lines and refuses other modals."""
+
+    def changed(self) -> None:
+        """What is shown has changed, for example in an open modal: draw it."""
+
+    def key_label(self, action: str) -> str:
+        """The key of an action as people write it, such as "Ctrl+S"; "" if it has none."""
 
     def set_editor_text(self, text: str) -> None:
         """Replace what stands in the editor."""

@@ -23,6 +23,7 @@ from tau.runtime.session.operations import Operations
 from tau.runtime.session.session import Session
 
 if TYPE_CHECKING:
+    from tau.runtime.app.model_lists import ModelLists
     from tau.runtime.app.permission_control import PermissionControl
     from tau.runtime.runs.permission_rules import LoadedRules
     from tau.runtime.runs.permissions import Permits
@@ -146,6 +147,13 @@ class SessionHandle(Operations):
                 self._session.tool_runner, self._make_gate, self._session.services.cwd
             )
         return self._permissions
+
+    @property
+    def model_lists(self) -> ModelLists:
+        """The models to choose from and to cycle through, to reload and to save."""
+        from tau.runtime.app.model_lists import ModelLists
+
+        return ModelLists(self._session)
 
     async def wait_for_commands(self) -> None:
         """Wait until no slash command of an extension is running."""

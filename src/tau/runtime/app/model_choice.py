@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from tau.core.agent.budgets import budget_problem, unknown_cost_error
 from tau.core.models.patterns import parse_level
 from tau.core.models.pricing import OFFLINE_APIS
 from tau.errors import UsageError
-from tau.llm.catalog import LOCAL_MODEL, Catalog, CatalogProblem, parse_providers
-from tau.records.models import THINKING_LEVELS, ThinkingLevel
+from tau.llm.catalog import LOCAL_MODEL, Catalog, CatalogProblem, ProviderConfig, parse_providers
+from tau.records.base import replace
+from tau.records.models import THINKING_LEVELS, Model, ThinkingLevel
 from tau.records.settings import Settings
 from tau.runtime.app.options import SessionOptions
 from tau.runtime.models import bundled
@@ -68,6 +70,33 @@ def known_models(
     if content is None:
         return ModelSelection(Catalog(environment=environment), keys), [trouble] if trouble else []
     given, problems = parse_providers(content)
+    _use_keys(keys, given)
+    return ModelSelection(Catalog(given, environment), keys), problem_texts(problems, path)
+
+
+def reload_models(models: ModelSelection, content: Any, path: Path) -> list[str]:
+    """Use the content of models.json as it is now, and return its problems.
+
+    The current model and the scope are looked up again; providers of extensions stay.
+    """
+    given, problems = ({}, []) if content is None else parse_providers(content)
+    models.catalog.reconfigure(given)
+    _use_keys(models.keys, models.catalog.configured)
+    if models.current is not None:
+        models.current = _current_version(models.current, models.catalog)
+    models.scoped = [replace(match, model=_current_version(match.model, models.catalog)) for match in models.scoped]
+    return problem_texts(problems, path)
+
+
+def _current_version(model: Model, catalog: Catalog) -> Model:
+    """The model as the catalogue has it now; as it was if it is not in there any more."""
+    if model.provider not in catalog.providers:
+        return model
+    return next((one for one in catalog.models_of(model.provider) if one.id == model.id), model)
+
+
+def _use_keys(keys: Keys, given: Mapping[str, ProviderConfig]) -> None:
+    """Use the keys and the other secrets of models.json."""
     keys.configured = {name: provider.api_key for name, provider in given.items() if provider.api_key}
     keys.refreshable = frozenset(name for name, provider in given.items() if provider.oauth_client is not None)
     keys.headers = [text for provider in given.values() for text in provider.headers.values()]
@@ -76,7 +105,10 @@ def known_models(
     ]
     clients = [one.oauth_client for one in given.values() if one.oauth_client is not None]
     keys.headers += [client.client_secret for client in clients if client.client_secret]
-    return ModelSelection(Catalog(given, environment), keys), [problem_text(problem, path) for problem in problems]
+
+
+def problem_texts(problems: Sequence[CatalogProblem], path: Path) -> list[str]:
+    return [problem_text(problem, path) for problem in problems]
 
 
 def problem_text(problem: CatalogProblem, path: Path) -> str:

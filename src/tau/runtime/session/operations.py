@@ -19,7 +19,6 @@ from tau.core.agent.structured_output import OutputSchema
 from tau.core.conversation.branches import Branch
 from tau.core.conversation.tokens import context_usage
 from tau.core.conversation.tree import Tree
-from tau.core.models.patterns import select_models
 from tau.errors import CommandError
 from tau.records.base import UNSET, replace
 from tau.records.budgets import Budget
@@ -154,46 +153,44 @@ class Operations:
 
     # Model and thinking level.
 
-    async def set_model(self, provider: str, id: str) -> Model:
-        return await choices.set_model(await self._after_switch(), provider, id)
+    async def set_model(self, provider: str, id: str, *, save: bool = True) -> Model:
+        """With `save` the choice becomes the default of new sessions, here and below."""
+        return await choices.set_model(await self._after_switch(), provider, id, save=save)
 
-    async def choose_model(self, name: str) -> Model:
+    async def choose_model(self, name: str, *, save: bool = True) -> Model:
         """Switch to a model by its name, as after --model: "provider/id", an id, or either with ":level"."""
         session = await self._after_switch()
         match = session.models.find(name, session.settings)
-        model = await choices.set_model(session, match.model.provider, match.model.id)
+        model = await choices.set_model(session, match.model.provider, match.model.id, save=save)
         if match.level is not None:
-            await choices.set_level(session, match.level)
+            await choices.set_level(session, match.level, save=save)
         return model
 
     def set_scoped_models(self, patterns: Sequence[str]) -> list[Model]:
         """Limit `cycle_model` to names or patterns, as with --models. Returns the models."""
-        models = self._session.models
-        scoped, warnings = select_models(patterns, models.available)
-        if warnings and not scoped:
-            raise CommandError(" ".join(warnings))
-        models.scoped = scoped
-        return [match.model for match in scoped]
+        return choices.set_scope(self._session.models, patterns)
 
-    async def cycle_model(self, *, backward: bool = False) -> tuple[Model, ThinkingLevel, bool] | None:
+    async def cycle_model(
+        self, *, backward: bool = False, save: bool = True
+    ) -> tuple[Model, ThinkingLevel, bool] | None:
         """Switch to the next model, or the one before.
 
         Returns it, its level, and True if the choice is scoped; None if there is only one model.
         """
         session = await self._after_switch()
         scoped = bool(session.models.scoped)
-        chosen = await choices.cycle_model(session, backward=backward)
+        chosen = await choices.cycle_model(session, backward=backward, save=save)
         return None if chosen is None else (*chosen, scoped)
 
-    async def set_thinking_level(self, level: ThinkingLevel) -> ThinkingLevel:
+    async def set_thinking_level(self, level: ThinkingLevel, *, save: bool = True) -> ThinkingLevel:
         """Returns the level in effect: one that the model supports."""
         session = await self._after_switch()
-        await choices.set_level(session, level)
+        await choices.set_level(session, level, save=save)
         return session.models.level
 
-    async def cycle_thinking_level(self) -> ThinkingLevel | None:
+    async def cycle_thinking_level(self, *, save: bool = True) -> ThinkingLevel | None:
         """Returns None if the model does not support thinking."""
-        return await choices.cycle_level(await self._after_switch())
+        return await choices.cycle_level(await self._after_switch(), save=save)
 
     # Settings.
 

@@ -277,10 +277,11 @@ class Session:
     def _write_recovered(self, log: SessionLog) -> None:
         self.emit_nowait(SessionWriteRecovered(str(log.path)))
 
-    async def save_settings(self, changes: dict[str, Any]) -> None:
-        """Save a choice of the client in the user's settings, as pi does."""
+    async def save_settings(self, changes: dict[str, Any], *, requested: bool = False) -> None:
+        """Save a choice of the client in the user's settings, as pi does. `requested`: the person asked for that."""
         file = self.services.settings_file
-        kept = {name: value for name, value in changes.items() if name not in self._session_only_settings()}
+        excluded = () if requested else self._session_only_settings()
+        kept = {name: value for name, value in changes.items() if name not in excluded}
         if file is None or not kept:
             return
         async with self._saving:
