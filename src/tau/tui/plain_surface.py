@@ -9,6 +9,7 @@ from tau.errors import CommandError
 from tau.records.dialogs import Select
 from tau.runtime.app.handle import SessionHandle
 from tau.runtime.extensions.dialogs import dialog_id
+from tau.screen.modals import Modal, Outcome
 from tau.tui.plain_output import PlainOutput
 from tau.tui.surface import NoticeKind
 
@@ -30,7 +31,14 @@ class PlainSurface:
         answer = await self.handle.dialogs.ask(Select(dialog_id(), title, names))
         return names.index(answer) if answer in names else None
 
-    def set_editor_text(self, text: str) -> None:
+    async def open(self, modal: Modal) -> Outcome:
+        raise CommandError("This needs a screen. Plain mode has only lines.")
+
+    @property
+    def has_screen(self) -> bool:
+        return False
+
+    def set_editor_text(self, text: str, *, replace: bool = True) -> None:
         if text:
             self.say(f"The message was:\n{text}")
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Literal, Protocol
 
 from tau.runtime.app.handle import SessionHandle
+from tau.screen.modals import Modal, Outcome
 
 NoticeKind = Literal["info", "warning", "error"]
 
@@ -20,8 +21,15 @@ class Surface(Protocol):
     async def choose(self, title: str, options: Sequence[str], chosen: int = 0) -> int | None:
         """Let the user choose. Returns the index of an option, or None."""
 
-    def set_editor_text(self, text: str) -> None:
-        """Replace what stands in the editor."""
+    async def open(self, modal: Modal) -> Outcome:
+        """Show a modal until it closes. Plain mode shows a list as numbered lines and refuses other modals."""
+
+    @property
+    def has_screen(self) -> bool:
+        """False in plain mode."""
+
+    def set_editor_text(self, text: str, *, replace: bool = True) -> None:
+        """Put a text into the editor. Without `replace`, only into an empty one."""
 
     async def copy(self, text: str) -> str:
         """Copy to the clipboard. Returns how."""
