@@ -210,6 +210,8 @@ class Settings(Record):
     """Command of the editor for Ctrl+G; else `$VISUAL`, `$EDITOR`, nano or vi."""
     double_escape_action: Literal["tree", "fork", "none"] = "tree"
     """What two presses of Escape do in an empty editor."""
+    tree_filter_mode: Literal["default", "no-tools", "user-only", "labeled-only", "all"] = "default"
+    """Which entries `/tree` shows when it opens."""
     autocomplete_max_visible: Count = 5
     """Rows of the completion list; 3 to 20."""
     quiet_startup: bool = False
@@ -265,6 +267,6 @@ STRICTER_ONLY = ("childEnvironment.filterSecrets", "childEnvironment.noNewPrivil
 
 IGNORED_SETTINGS = """
 cacheWarming codemode collapseChangelog editorPaddingX enableAnalytics enableInstallTelemetry lastChangelogVersion
-markdown modelThinkingLevels outputPad showCacheMissNotices showHardwareCursor treeFilterMode tuiMode warnings
+markdown modelThinkingLevels outputPad showCacheMissNotices showHardwareCursor tuiMode warnings
 websocketConnectTimeoutMs
 """.split()

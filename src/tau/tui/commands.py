@@ -20,12 +20,12 @@ from tau.records.messages import Text, User
 from tau.runtime.app.handle import SessionHandle
 from tau.tui.command import Command
 from tau.tui.commands_models import MODEL_COMMANDS
+from tau.tui.commands_tree import TREE_COMMANDS
 from tau.tui.surface import Surface
 
 if TYPE_CHECKING:
     from tau.runtime.app.permission_control import PermissionState
 
-SHOWN_AFTER_FORK = 20  # lines
 NEVER_A_COMMAND = "To send it to the model, begin with // or a space."
 
 
@@ -66,21 +66,6 @@ async def _resume(surface: Surface, rest: str) -> None:
     chosen = await surface.choose("Resume", names)
     if chosen is not None and await surface.handle.switch_session(rows[chosen].path):
         surface.show_session(names[chosen], surface.handle.settings.resume_lines)
-
-
-async def _fork(surface: Surface, rest: str) -> None:
-    points = surface.handle.tree.fork_points()
-    if not points:
-        surface.say("There is no message to fork from.")
-        return
-    names = [escape_for_display(" ".join(point.text.split())) for point in points]
-    chosen = await surface.choose("Fork before", names, len(names) - 1)
-    if chosen is None:
-        return
-    text, done = await surface.handle.fork(points[chosen].entry_id)
-    if done:
-        surface.show_session("fork", SHOWN_AFTER_FORK)
-        surface.set_editor_text(text)
 
 
 async def _clone(surface: Surface, rest: str) -> None:
@@ -237,7 +222,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("name", "name the session", _name, "[name]"),
     Command("session", "show file, tokens and cost of the session", _session),
     Command("hotkeys", "show the keys", _hotkeys),
-    Command("fork", "continue from an earlier message in a new session", _fork),
+    *TREE_COMMANDS,
     Command("clone", "continue in a copy of the session", _clone),
     Command("new", "start a new session", _new),
     Command("compact", "replace the older conversation by a summary", _compact, "[what to focus on]"),

@@ -292,8 +292,13 @@ class Interface:
     def key_label(self, action: str) -> str:
         return self._keyboard.bindings.label(action)
 
-    def set_editor_text(self, text: str) -> None:
-        self.view.editor.set_text(text)
+    @property
+    def has_screen(self) -> bool:
+        return True
+
+    def set_editor_text(self, text: str, *, replace: bool = True) -> None:
+        if replace or self.view.editor.empty:
+            self.view.editor.set_text(text)
         self.changed()
 
     async def copy(self, text: str) -> str:

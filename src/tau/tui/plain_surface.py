@@ -46,7 +46,11 @@ class PlainSurface:
     def key_label(self, action: str) -> str:
         return ""
 
-    def set_editor_text(self, text: str) -> None:
+    @property
+    def has_screen(self) -> bool:
+        return False
+
+    def set_editor_text(self, text: str, *, replace: bool = True) -> None:
         if text:
             self.say(f"The message was:\n{text}")
 

@@ -30,8 +30,12 @@ class Surface(Protocol):
     def key_label(self, action: str) -> str:
         """The key of an action as people write it, such as "Ctrl+S"; "" if it has none."""
 
-    def set_editor_text(self, text: str) -> None:
-        """Replace what stands in the editor."""
+    @property
+    def has_screen(self) -> bool:
+        """False in plain mode."""
+
+    def set_editor_text(self, text: str, *, replace: bool = True) -> None:
+        """Put a text into the editor. Without `replace`, only into an empty one."""
 
     async def copy(self, text: str) -> str:
         """Copy to the clipboard. Returns how."""
