@@ -5,12 +5,8 @@ A command calls the operations of the session; it decides nothing that another f
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from difflib import get_close_matches
-from pathlib import Path
-from typing import Any, NamedTuple
 
 from tau.concurrency.threads import run_in_thread
 from tau.core.models.thinking import supported_levels
@@ -20,18 +16,12 @@ from tau.records.base import UNSET
 from tau.records.messages import Text, User
 from tau.runtime.app.handle import SessionHandle
 from tau.runtime.app.permission_control import PermissionState
+from tau.tui.command import Command
+from tau.tui.commands_copy import COPY_COMMANDS
 from tau.tui.surface import Surface
 
 SHOWN_AFTER_FORK = 20  # lines
 NEVER_A_COMMAND = "To send it to the model, begin with // or a space."
-
-
-class Command(NamedTuple):
-    name: str
-    about: str
-    run: Callable[[Surface, str], Coroutine[Any, Any, None]]
-    hint: str = ""  # its arguments
-    values: Callable[[SessionHandle], Sequence[str]] | None = None  # completions of the argument
 
 
 def find_command(name: str) -> Command | None:
@@ -165,30 +155,6 @@ async def _compact(surface: Surface, rest: str) -> None:
     surface.say(f"Compacted {result.tokens_before:,} tokens to a summary of {len(result.summary):,} characters.")
 
 
-async def _export(surface: Surface, rest: str) -> None:
-    handle = surface.handle
-    if not rest.endswith(".jsonl"):
-        surface.say(f"Exported to {await handle.export_html(rest or None)}")
-        return
-    source = handle.log.path
-    if source is None or not source.exists():
-        raise CommandError("The session has no file yet: it is written with the first answer.")
-    target = Path(handle.cwd, os.path.expanduser(rest))
-    try:
-        shutil.copyfile(source, target)
-    except (OSError, shutil.SameFileError) as error:
-        raise CommandError(f"Cannot write {target}: {error.strerror or error}") from None
-    surface.say(f"Exported to {target}")
-
-
-async def _copy(surface: Surface, rest: str) -> None:
-    text = surface.handle.last_assistant_text()
-    if text is None:
-        surface.say("There is no answer to copy.")
-        return
-    surface.say(f"Copied {len(text):,} characters {await surface.copy(text)}.")
-
-
 async def _retry(surface: Surface, rest: str) -> None:
     """Send the last prompt again."""
     for message in reversed(surface.handle.log.messages):
@@ -282,8 +248,7 @@ def _levels(handle: SessionHandle) -> list[str]:
 COMMANDS: tuple[Command, ...] = (
     Command("model", "choose the model", _model, "[provider/model]", _model_names),
     Command("thinking", "choose the thinking level", _thinking, "[level]", _levels),
-    Command("export", "export the session as HTML, or as .jsonl", _export, "[file]"),
-    Command("copy", "copy the last answer", _copy),
+    *COPY_COMMANDS,
     Command("name", "name the session", _name, "[name]"),
     Command("session", "show file, tokens and cost of the session", _session),
     Command("hotkeys", "show the keys", _hotkeys),
