@@ -106,7 +106,9 @@ LATE = {
     "core/conversation/provider_messages.py": {"hashlib"},
     "runtime/session/input.py": {"tau.runtime.session.system_messages"},
     "runtime/history/session_log.py": {"tau.core.conversation.system_state"},
-    "runtime/session/operations.py": {"tau.core.conversation.stats", "tau.runtime.history.html_export"},
+    "runtime/session/operations.py": {
+        *("tau.core.conversation.stats", "tau.runtime.history.html_export", "tau.runtime.history.jsonl_export"),
+    },
     "runtime/app/handle.py": {
         *("tau.runtime.app.model_lists", "tau.runtime.app.permission_control"),
         "tau.runtime.session.extension_actions",

@@ -66,7 +66,7 @@ def wrap_line(line: Line, width: int, indent: str = "") -> list[Line]:
     if width - text_width(indent) < 2:  # a wide character needs two cells
         indent = ""
     ranges = (_simple_ranges if simple else _ranges)(text, width, text_width(indent))
-    first, *rest = [_part(line, start, end) for start, end in ranges]
+    first, *rest = _parts(line, ranges)
     return [first, *((Span(indent), *row) if indent and row else row for row in rest)]
 
 
@@ -179,3 +179,19 @@ def _part(line: Line, start: int, end: int) -> Line:
         if offset >= end:
             break
     return tuple(spans)
+
+
+def _parts(line: Line, ranges: list[tuple[int, int]]) -> list[Line]:
+    """`_part` for ranges in order: each span is visited once, and once more in each row that it reaches into."""
+    rows: list[Line] = []
+    number = offset = 0  # the first span that the row may contain, and where it begins
+    for start, end in ranges:
+        while number < len(line) and offset + len(line[number].text) <= start:
+            offset += len(line[number].text)
+            number += 1
+        last, position = number, offset
+        while last < len(line) and position < end:
+            position += len(line[last].text)
+            last += 1
+        rows.append(_part(line[number:last], start - offset, end - offset))
+    return rows

@@ -18,6 +18,7 @@ from tau.records.events import Event
 from tau.runtime.app.batch import Prompt
 from tau.runtime.app.factory import SessionFactory
 from tau.runtime.app.process import SHUTDOWN_TIMEOUT_S, StopRequest, run_and_exit
+from tau.tui.exit_summary import ExitSummary, render
 from tau.tui.failures import InterfaceFailures
 from tau.tui.interface import Interface
 from tau.tui.stderr import CapturedStderr
@@ -37,18 +38,21 @@ async def _serve(factory: SessionFactory, prompts: Sequence[Prompt]) -> int:
     waiting: list[Event | Update | UiRequest] = []  # events from before the interface exists
     interface: Interface | None = None
     failures = InterfaceFailures(stop)
+    loop = asyncio.get_running_loop()
+    summary = ExitSummary(loop.time())
 
     def client(event: Event | Update | UiRequest) -> None:
         if interface is None:
             waiting.append(event)
             return
         try:
+            summary.on_event(event)
             interface.on_event(event)
         except Exception as error:  # the run of the agent must not fail because it cannot be shown
             failures.add(error)
 
     handle = factory.open(client, "tui")  # an error here is printed at the terminal as it was
-    terminal = Terminal.open(asyncio.get_running_loop())
+    terminal = Terminal.open(loop)
     stderr: CapturedStderr | None = None
     try:
         interface = Interface(handle, factory, terminal, stop)
@@ -67,6 +71,7 @@ async def _serve(factory: SessionFactory, prompts: Sequence[Prompt]) -> int:
         if failures.error is not None:
             raise failures.error
         interface.leave()
+        terminal.write(render(summary.lines(handle, loop.time())))
         return stop.code if stop.asked else ANSWERED
     except BaseException:
         terminal.write(BELOW_THE_BOX)  # it may be the painter that failed

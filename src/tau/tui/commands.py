@@ -6,10 +6,7 @@ A command calls the operations of the session; it decides nothing that another f
 from __future__ import annotations
 
 import difflib
-import os
-import shutil
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tau.concurrency.threads import run_in_thread
@@ -19,6 +16,7 @@ from tau.records.base import UNSET
 from tau.records.messages import Text, User
 from tau.runtime.app.handle import SessionHandle
 from tau.tui.command import Command
+from tau.tui.commands_copy import COPY_COMMANDS
 from tau.tui.commands_models import MODEL_COMMANDS
 from tau.tui.commands_tree import TREE_COMMANDS
 from tau.tui.surface import Surface
@@ -109,30 +107,6 @@ async def _compact(surface: Surface, rest: str) -> None:
     surface.say(f"Compacted {result.tokens_before:,} tokens to a summary of {len(result.summary):,} characters.")
 
 
-async def _export(surface: Surface, rest: str) -> None:
-    handle = surface.handle
-    if not rest.endswith(".jsonl"):
-        surface.say(f"Exported to {await handle.export_html(rest or None)}")
-        return
-    source = handle.log.path
-    if source is None or not source.exists():
-        raise CommandError("The session has no file yet: it is written with the first answer.")
-    target = Path(handle.cwd, os.path.expanduser(rest))
-    try:
-        shutil.copyfile(source, target)
-    except (OSError, shutil.SameFileError) as error:
-        raise CommandError(f"Cannot write {target}: {error.strerror or error}") from None
-    surface.say(f"Exported to {target}")
-
-
-async def _copy(surface: Surface, rest: str) -> None:
-    text = surface.handle.last_assistant_text()
-    if text is None:
-        surface.say("There is no answer to copy.")
-        return
-    surface.say(f"Copied {len(text):,} characters {await surface.copy(text)}.")
-
-
 async def _retry(surface: Surface, rest: str) -> None:
     """Send the last prompt again."""
     for message in reversed(surface.handle.log.messages):
@@ -217,8 +191,7 @@ async def _quit(surface: Surface, rest: str) -> None:
 
 COMMANDS: tuple[Command, ...] = (
     *MODEL_COMMANDS,
-    Command("export", "export the session as HTML, or as .jsonl", _export, "[file]"),
-    Command("copy", "copy the last answer", _copy),
+    *COPY_COMMANDS,
     Command("name", "name the session", _name, "[name]"),
     Command("session", "show file, tokens and cost of the session", _session),
     Command("hotkeys", "show the keys", _hotkeys),

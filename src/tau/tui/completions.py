@@ -101,9 +101,12 @@ class Completions:
     async def _paths(self, query: Query) -> Sequence[Proposal]:
         """Paths for the last word of the query. The proposals replace the whole query."""
         last = path_query(query.text) if query.kind == "argument" else query
+        if query.kind == "argument" and _is_complete(query.text, last):
+            return ()
         found = await run_in_thread(lambda: path_proposals(last, self._index.cwd), "path completion")
         kept = query.text[: last.start] if query.kind == "argument" else ""
-        return [proposal._replace(value=kept + proposal.value) for proposal in found]
+        proposals = [proposal._replace(value=kept + proposal.value) for proposal in found]
+        return [] if [one.value for one in proposals] == [query.text] else proposals  # Enter then sends the command
 
     async def _files(self, query: Query) -> None:
         self._index.refresh()
@@ -117,6 +120,11 @@ class Completions:
                 return
             # The list still grows: search again when it is complete, or after a while.
             await run_in_thread(partial(self._index.wait, pause), "file completion")
+
+
+def _is_complete(argument: str, last: Query) -> bool:
+    """True if the argument ends with a path in quotes that are closed."""
+    return not last.text and argument[: last.start].endswith('"')
 
 
 def command_proposals(query: Query, commands: Sequence[CommandEntry]) -> list[Proposal]:

@@ -284,6 +284,16 @@ class Operations:
         system_prompt = await session.model_client.system_prompt()
         return await services.machine.in_thread(lambda: export_session(log, services, system_prompt, path))
 
+    async def export_jsonl(self, path: str | None) -> str:
+        """Write the current branch as a session file. Returns the path as given, or a generated one."""
+        from tau.runtime.history.jsonl_export import export_branch
+
+        session = await self._after_switch()
+        log, services = session.log, session.services
+        if path is not None:
+            as_path("outputPath", path)
+        return await services.machine.in_thread(lambda: export_branch(log, services.cwd, path))
+
     # Reading.
 
     @property
