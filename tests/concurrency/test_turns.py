@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
 from typing import Any
@@ -157,3 +159,27 @@ def test_every_task_that_waits_for_a_queue_is_resumed() -> None:
         await asyncio.gather(*tasks)
 
     play(story)
+
+
+@pytest.mark.parametrize("end", [TurnFuture.finish, TurnFuture.cancel])
+def test_a_future_that_is_done_is_not_kept_until_the_next_garbage_collection(end: Callable[[TurnFuture], Any]) -> None:
+    async def story(loop: CountingLoop) -> None:
+        future = TurnFuture(loop=loop)
+        kept = weakref.ref(future)
+
+        async def wait(waiting: list[TurnFuture]) -> None:
+            await waiting.pop()
+
+        task = loop.create_task(wait([future]))
+        await asyncio.sleep(0)
+        loop.call_soon(end, future)
+        del future
+        await asyncio.wait({task})
+        del task
+        assert kept() is None
+
+    gc.disable()
+    try:
+        play(story)
+    finally:
+        gc.enable()

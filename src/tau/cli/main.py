@@ -154,7 +154,9 @@ def start_mode(mode: str, arguments: ParsedArguments) -> NoReturn:
     if mode == "rpc":
         front_end.serve(factory.open, factory.dialect)
     resize = factory.settings.images.auto_resize
-    prompts = import_module("tau.cli.prompts").gather_prompts(arguments.words, piped=piped, resize=resize)
+    prompts = []
+    if arguments.words or piped:
+        prompts = import_module("tau.cli.prompts").gather_prompts(arguments.words, piped=piped, resize=resize)
     if mode == "tui":
         front_end.serve(factory, prompts)
     open_session = partial(factory.open, mode="json" if mode == "json" else "print")

@@ -76,8 +76,8 @@ class TurnFuture(asyncio.Future[None]):
         if self.done():
             return
         self.set_result(None)
-        if self._waiter is not None:
-            call_in_turn(self.get_loop(), self._waiter)
+        if (waiter := self._take_waiter()) is not None:
+            call_in_turn(self.get_loop(), waiter)
 
     def add_done_callback(self, callback: Callable[[Any], object], *, context: Context | None = None) -> None:
         if self.done() or self._waiter is not None or context is None:
@@ -94,6 +94,11 @@ class TurnFuture(asyncio.Future[None]):
             self._resume_later()
 
     def _resume_later(self) -> bool:
-        if self._waiter is not None:
-            self.get_loop().call_soon(self._waiter)
+        if (waiter := self._take_waiter()) is not None:
+            self.get_loop().call_soon(waiter)
         return True
+
+    def _take_waiter(self) -> Callable[[], object] | None:
+        """It refers to this future: kept here, it would be a cycle, and a long answer makes thousands of them."""
+        waiter, self._waiter = self._waiter, None
+        return waiter

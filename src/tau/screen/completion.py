@@ -23,8 +23,9 @@ MAX_LABEL = 40  # cells
 
 _COMMAND = re.compile(r"/([^\s/]*)\Z")
 _ARGUMENT = re.compile(r"/([^\s/]+)\s+(.*)\Z")
-_MENTION = re.compile(rf'(?<![^{BOUNDARY}])@(?:"([^"]*)|([^\s"]*))\Z')
-_PATH = re.compile(r"""(?:(?<![^\s=])"([^"]*)|([^\s"'=\ud800-\udbff]*))\Z""")
+# These take long to compile.
+_MENTION = rf'(?<![^{BOUNDARY}])@(?:"([^"]*)|([^\s"]*))\Z'
+_PATH = r"""(?:(?<![^\s=])"([^"]*)|([^\s"'=\ud800-\udbff]*))\Z"""
 
 
 class Query(NamedTuple):
@@ -64,7 +65,7 @@ def query_at(before: str, *, first_line: bool, forced: bool = False) -> Query | 
         return path_query(before) if forced else None
     if first_line and (found := _COMMAND.match(before)):
         return Query("command", found[1], 0, len(before), forced=forced)
-    if found := _MENTION.search(before):
+    if "@" in before and (found := re.search(_MENTION, before)):
         return _query("file", before, found, forced=forced)
     if first_line and (found := _ARGUMENT.match(before)):
         return Query("argument", found[2], found.start(2), len(found[2]), command=found[1], forced=forced)
@@ -73,7 +74,7 @@ def query_at(before: str, *, first_line: bool, forced: bool = False) -> Query | 
 
 def path_query(before: str) -> Query:
     """The path before the cursor, whatever it looks like."""
-    found = _PATH.search(before)
+    found = re.search(_PATH, before)
     assert found is not None  # matches the empty text
     return _query("path", before, found, forced=True)
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 # What may stand before a file name: nothing, a space, an opening bracket or quote, "=", and CJK punctuation.
 BOUNDARY = r"\s\"'=(\[{<\u3000-\u303f\uff00-\uff0f\uff1a-\uff20\ud800-\udbff"
-_MENTION = re.compile(rf'(?<![^{BOUNDARY}])@(?:"([^"\n]+)"|([^\s"]+))')
+_MENTION = rf'(?<![^{BOUNDARY}])@(?:"([^"\n]+)"|([^\s"]+))'  # takes long to compile
 _TRAILING = ".,;:!?)]}'"
 
 
@@ -19,7 +19,7 @@ class Mention(NamedTuple):
 
 def mentions(text: str) -> list[Mention]:
     """All mentions of a text in order. Punctuation after an unquoted name may belong to it: see `candidates`."""
-    return [Mention(found.start(), found.end(), found[1] or found[2]) for found in _MENTION.finditer(text)]
+    return [Mention(found.start(), found.end(), found[1] or found[2]) for found in re.finditer(_MENTION, text)]
 
 
 def candidates(path: str) -> list[str]:

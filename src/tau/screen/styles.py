@@ -15,14 +15,15 @@ from tau.screen.themes import DARK, Theme
 _ATTRIBUTES = {"bold": "1", "dim": "2", "italic": "3", "underline": "4", "inverse": "7", "strike": "9"}
 _HEX = re.compile(r"#[0-9a-fA-F]{6}")
 # Controls (C0, DEL, C1), line and paragraph separators, embeddings, overrides and isolates, surrogates.
-_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+# It takes long to compile, and is rarely needed.
+_UNSAFE = "[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 _LINK_TARGET = re.compile(r"[!-~]{1,2000}")
 RESET = "\x1b[m"
 END_LINK = "\x1b]8;;\x1b\\"
 
 
 def safe_text(text: str) -> str:
-    return text if text.isprintable() else _UNSAFE.sub("", text)
+    return text if text.isprintable() else re.sub(_UNSAFE, "", text)
 
 
 class Palette:

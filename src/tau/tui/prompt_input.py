@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tau.concurrency.threads import run_in_thread
 from tau.errors import CommandError
@@ -18,16 +18,17 @@ from tau.screen.completion import CompletionList, Proposal, Query
 from tau.screen.editor import Editor
 from tau.screen.history import History, HistoryEntry
 from tau.screen.prompt import Prompt
-from tau.tui.clipboard import Clipboard
 from tau.tui.command_list import CommandList
 from tau.tui.completions import Completions
 from tau.tui.extension_calls import ExtensionCalls
 from tau.tui.extension_proposals import ExtensionProposals
-from tau.tui.external_editor import edit_externally, editor_command
 from tau.tui.file_index import FileIndex
 from tau.tui.history_file import HistoryFile
 from tau.tui.image_files import dropped_images
 from tau.tui.platform import current_platform
+
+if TYPE_CHECKING:
+    from tau.tui.clipboard import Clipboard
 
 
 class TypedPrompt(NamedTuple):
@@ -50,7 +51,6 @@ class PromptInput:
         self.platform = current_platform(os.environ)
         self.problems: list[str] = []
         self._history = HistoryFile(agent_dir, handle.cwd)
-        self._clipboard = Clipboard(self.platform, os.environ, handle.cwd)
         self.editor = Editor(self._load_history())
         self.commands = CommandList(handle, extension_calls)
         completion = CompletionList(handle.settings.autocomplete_max_visible)
@@ -94,6 +94,8 @@ class PromptInput:
 
     async def edit_externally(self, handed_over: AbstractContextManager[object]) -> None:
         """Let an external editor change the text. `handed_over` gives it the terminal."""
+        from tau.tui.external_editor import edit_externally, editor_command
+
         command = editor_command(self._handle.settings.external_editor, os.environ, self._handle.cwd)
         edited = await edit_externally(self.editor.expanded(), command, handed_over)
         if edited.text is None:
@@ -110,9 +112,14 @@ class PromptInput:
             self.editor.insert_image(image)
         return None if images else self.prompt.paste(text)
 
+    def _clipboard(self) -> Clipboard:
+        from tau.tui.clipboard import Clipboard
+
+        return Clipboard(self.platform, os.environ, self._handle.cwd)
+
     async def paste_clipboard(self) -> None:
         """Insert the image in the clipboard, or its text."""
-        content = await self._clipboard.read()
+        content = await self._clipboard().read()
         if content.image is not None:
             self.editor.insert_image(content.image)
         elif content.text:
@@ -122,7 +129,7 @@ class PromptInput:
 
     async def copy(self, text: str, write: Callable[[bytes], None]) -> str:
         """Copy to the clipboard. `write` sends a sequence to the terminal. Returns how it was done."""
-        copied = await self._clipboard.copy(text)
+        copied = await self._clipboard().copy(text)
         if copied.error:
             raise CommandError(copied.error)
         write(copied.sequence)

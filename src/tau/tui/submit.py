@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from tau.core.agent.queues import QueueName
 from tau.errors import CommandError, TauError
 from tau.records.messages import Image
-from tau.tui.attachments import attach_files
 from tau.tui.commands import ALIASES, COMMANDS, command_name, find_command, unknown_command_error
 from tau.tui.surface import Surface
 
@@ -54,6 +53,8 @@ async def send_prompt(surface: Surface, text: str, images: Sequence[Image], queu
     loop = asyncio.get_running_loop()
     expanded, attached = text, list[Image]()
     if "@" in text:
+        from tau.tui.attachments import attach_files
+
         expanded, attached = await loop.run_in_executor(None, lambda: attach_files(text, handle.cwd, resize=resize))
     if expanded.strip() or images or attached:
         await handle.submit(expanded, [*images, *attached], queue)

@@ -20,7 +20,8 @@ TAB = "    "
 MARKER_STYLE = "accent"
 MAX_CACHED_LINES = 50_000
 
-_SPECIAL = re.compile("[\t\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udbff]")
+# Not printable, all of them. It takes long to compile, and is rarely needed.
+_SPECIAL = "[\t\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udbff]"
 
 
 class Special(NamedTuple):
@@ -185,12 +186,12 @@ class Layout:
         return WrappedLine(text, wrap(text, max(self.width - hanging, 1), hanging), specials)
 
     def _displayed(self, line: str) -> tuple[str, tuple[Special, ...]]:
-        if line.isascii() and "\t" not in line:
+        if line.isprintable():
             return line, ()
         pieces: list[str] = []
         specials: list[Special] = []
         end = size = 0
-        for found in _SPECIAL.finditer(line):
+        for found in re.finditer(_SPECIAL, line):
             pieces.append(line[end : found.start()])
             size += len(pieces[-1])
             shown, style = self._shown(found[0])

@@ -17,8 +17,9 @@ MAX_PASTE_CHARS = 1000
 TIMES = "\u00d7"  # multiplication sign
 
 FIRST, LAST = 0xD800, 0xDBFF
-MARKER = re.compile("[\ud800-\udbff]")
-_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+# They take long to compile, and are rarely needed.
+MARKER = "[\ud800-\udbff]"
+_UNSAFE = "[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]"
 _LINE_END = re.compile("\r\n?")
 
 
@@ -40,9 +41,11 @@ class Marker(NamedTuple):
 
 def clean(text: str) -> str:
     """Make text safe for the buffer: LF line ends, no control characters but tabs, no lone surrogates."""
+    if text.isprintable():
+        return text
     if "\r" in text:
         text = _LINE_END.sub("\n", text)
-    return _UNSAFE.sub(lambda found: "\ufffd" if found[0] >= "\ud800" else "", text)
+    return re.sub(_UNSAFE, lambda found: "\ufffd" if found[0] >= "\ud800" else "", text)
 
 
 def is_marker(character: str) -> bool:
@@ -87,14 +90,14 @@ class Markers:
         return ""
 
     def codes(self, text: str) -> list[str]:
-        return MARKER.findall(text)
+        return re.findall(MARKER, text)
 
     def label(self, code: str) -> str:
         return self._by_code[code].label
 
     def labels(self, text: str) -> str:
         """The text with every marker as its label."""
-        return MARKER.sub(lambda found: self.label(found[0]), text)
+        return re.sub(MARKER, lambda found: self.label(found[0]), text)
 
     def expand(self, text: str) -> str:
         """The text with every paste in full; images stay labels."""
@@ -104,7 +107,7 @@ class Markers:
         """Split a text at its markers: (text in full, "") for typed text, (text in full, content) for a marker."""
         found: list[tuple[str, str | Image]] = []
         end = 0
-        for match in MARKER.finditer(text):
+        for match in re.finditer(MARKER, text):
             if match.start() > end:
                 found.append((text[end : match.start()], ""))
             label, content = self._by_code[match[0]]
@@ -115,12 +118,12 @@ class Markers:
         return found
 
     def images(self, text: str) -> list[Image]:
-        contents = (self._by_code[code].content for code in MARKER.findall(text))
+        contents = (self._by_code[code].content for code in re.findall(MARKER, text))
         return [content for content in contents if isinstance(content, Image)]
 
     def keep_only(self, texts: Iterable[str]) -> None:
         """Forget the markers that stand in none of these texts; without any, numbers start at 1 again."""
-        used = {code for text in texts for code in MARKER.findall(text)}
+        used = {code for text in texts for code in re.findall(MARKER, text)}
         self._by_code = {code: marker for code, marker in self._by_code.items() if code in used}
         if not self._by_code:
             self._pastes = self._images = 0

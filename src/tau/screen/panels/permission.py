@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from tau.records.base import encode
 from tau.records.dialogs import Select
 from tau.records.permissions import PermissionDetails
-from tau.screen.cards.diff import diff_rows
 from tau.screen.cells import text_width
 from tau.screen.lines import Line, Span
 from tau.screen.look import Look
@@ -68,6 +67,8 @@ def diff_lines(diff: str, width: int) -> list[Line]:
         return []
     if diff.startswith(NOTE):
         return wrapped(diff, width, "warning")
+    from tau.screen.cards.diff import diff_rows
+
     lines, more = shortened_lines(diff)
     rows = diff_rows("\n".join(lines), Look(max(width - text_width(INDENT), 1), expanded=True))
     return [*((Span(INDENT), *row) for row in rows), *more]
