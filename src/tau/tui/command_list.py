@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from tau.runtime.app.handle import SessionHandle
-from tau.tui.commands import COMMANDS, Command
+from tau.tui.command import Command
+from tau.tui.commands import COMMANDS
 from tau.tui.completions import ArgumentValue, CommandEntry
 from tau.tui.extension_calls import ExtensionCalls
 

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from tau.concurrency.threads import run_in_thread
 from tau.core.models.thinking import supported_levels
@@ -20,18 +19,12 @@ from tau.records.base import UNSET
 from tau.records.messages import Text, User
 from tau.runtime.app.handle import SessionHandle
 from tau.runtime.app.permission_control import PermissionState
+from tau.tui.command import Command
+from tau.tui.commands_settings import SETTINGS_COMMANDS
 from tau.tui.surface import Surface
 
 SHOWN_AFTER_FORK = 20  # lines
 NEVER_A_COMMAND = "To send it to the model, begin with // or a space."
-
-
-class Command(NamedTuple):
-    name: str
-    about: str
-    run: Callable[[Surface, str], Coroutine[Any, Any, None]]
-    hint: str = ""  # its arguments
-    values: Callable[[SessionHandle], Sequence[str]] | None = None  # completions of the argument
 
 
 def find_command(name: str) -> Command | None:
@@ -280,6 +273,7 @@ def _levels(handle: SessionHandle) -> list[str]:
 
 
 COMMANDS: tuple[Command, ...] = (
+    *SETTINGS_COMMANDS,
     Command("model", "choose the model", _model, "[provider/model]", _model_names),
     Command("thinking", "choose the thinking level", _thinking, "[level]", _levels),
     Command("export", "export the session as HTML, or as .jsonl", _export, "[file]"),

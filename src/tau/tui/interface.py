@@ -47,6 +47,7 @@ from tau.tui.extension_calls import ExtensionCalls
 from tau.tui.extension_front_end import ScreenFrontEnd
 from tau.tui.extension_ui import ExtensionUi
 from tau.tui.keyboard import Keyboard
+from tau.tui.looks import ScreenLooks
 from tau.tui.modals import Modals
 from tau.tui.prompt_input import PromptInput
 from tau.tui.questions import Questions
@@ -84,6 +85,7 @@ class Interface:
         self.view = View(transcript, self._input.prompt, Working(factory.options.budget.max_cost))
         self._themes = ThemeChoice(settings.theme, theme_places(factory), settings.terminal.true_color)
         self._display = Display(terminal, self._themes.palette(), self.view, os.environ)
+        self.looks = ScreenLooks(self._themes, self._use_palette, self._follow_settings)
         self._modals = Modals(self._show_modal)
         self._questions = Questions(handle.dialogs, loop.time, self._at_rest, self.changed)
         self.view.panels = self._questions
@@ -165,6 +167,14 @@ class Interface:
 
     def _use_palette(self) -> None:
         self._display.use_palette(self._themes.palette())
+
+    def _follow_settings(self) -> None:
+        """Settings have changed: use those that concern the screen."""
+        settings = self.handle.settings
+        self.view.transcript.hide_thinking = settings.hide_thinking_block
+        self._input.prompt.completion.show_rows(settings.autocomplete_max_visible)
+        self._update_footer()
+        self.changed()
 
     def _update_title(self) -> None:
         self._terminal.set_title(self.view.extension_ui.title or "tau")
@@ -265,6 +275,9 @@ class Interface:
 
     async def open(self, modal: Modal) -> Outcome:
         return await self._modals.run(modal)
+
+    def key_label(self, action: str) -> str:
+        return self._keyboard.bindings.label(action)
 
     def set_editor_text(self, text: str) -> None:
         self.view.editor.set_text(text)

@@ -9,6 +9,8 @@ from tau.errors import CommandError
 from tau.records.dialogs import Select
 from tau.runtime.app.handle import SessionHandle
 from tau.runtime.extensions.dialogs import dialog_id
+from tau.screen.modals import CANCELLED, Modal, Outcome
+from tau.screen.modals.search_list import SearchList
 from tau.tui.plain_output import PlainOutput
 from tau.tui.surface import NoticeKind
 
@@ -21,6 +23,10 @@ class PlainSurface:
         self._output = output
         self._quit = quit
 
+    @property
+    def looks(self) -> None:
+        return None
+
     def say(self, text: str, kind: NoticeKind = "info") -> None:
         for line in text.split("\n"):
             self._output.say(f"{escape_message(line)}\n")
@@ -29,6 +35,20 @@ class PlainSurface:
         names = list(options)
         answer = await self.handle.dialogs.ask(Select(dialog_id(), title, names))
         return names.index(answer) if answer in names else None
+
+    async def open(self, modal: Modal) -> Outcome:
+        if not isinstance(modal, SearchList):
+            raise CommandError("This needs a screen. Plain mode has only lines.")
+        rows = [modal.items[at] for at in modal.found]
+        texts = [f"{row.label}  {row.detail}".rstrip() for row in rows]
+        chosen = await self.choose(modal.title, texts)
+        return CANCELLED if chosen is None else Outcome("confirm", modal.found[chosen])
+
+    def changed(self) -> None:
+        pass
+
+    def key_label(self, action: str) -> str:
+        return ""
 
     def set_editor_text(self, text: str) -> None:
         if text:

@@ -24,6 +24,7 @@ from tau.runtime.session.session import Session
 
 if TYPE_CHECKING:
     from tau.runtime.app.permission_control import PermissionControl
+    from tau.runtime.app.settings_control import SettingsControl
     from tau.runtime.runs.permission_rules import LoadedRules
     from tau.runtime.runs.permissions import Permits
 
@@ -40,13 +41,19 @@ class ExtensionActions(Value):
 
 class SessionHandle(Operations):
     def __init__(
-        self, session: Session, machine: LocalMachine, http: Http, make_gate: Callable[[LoadedRules], Permits]
+        self,
+        session: Session,
+        machine: LocalMachine,
+        http: Http,
+        make_gate: Callable[[LoadedRules], Permits],
+        make_settings_control: Callable[[], SettingsControl],
     ) -> None:
         super().__init__(session)
         self._machine = machine
         self._http = http
         self._make_gate = make_gate
         self._permissions: PermissionControl | None = None
+        self._make_settings_control = make_settings_control
 
     # Life cycle.
 
@@ -146,6 +153,11 @@ class SessionHandle(Operations):
                 self._session.tool_runner, self._make_gate, self._session.services.cwd
             )
         return self._permissions
+
+    @property
+    def settings_control(self) -> SettingsControl:
+        """Every setting, its value and where it comes from; to read and to change."""
+        return self._make_settings_control()
 
     async def wait_for_commands(self) -> None:
         """Wait until no slash command of an extension is running."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from tau.screen.cells import clip_line, text_width
@@ -32,7 +33,10 @@ class ListRow(NamedTuple):
 
 
 class SearchList:
-    """The value of its outcome is the index of a row. `own_actions` are ids that close it with the chosen row."""
+    """The value of its outcome is the index of a row. `own_actions` are ids that close it with the chosen row.
+
+    `handlers` are ids that change something and leave it open. `query` is what is searched for at first.
+    """
 
     def __init__(
         self,
@@ -40,7 +44,9 @@ class SearchList:
         rows: Sequence[ListRow],
         *,
         chosen: int = 0,
+        query: str = "",
         own_actions: Sequence[str] = (),
+        handlers: Mapping[str, Callable[[], None]] = MappingProxyType({}),
         hints: Sequence[str] = (),
         rank: Callable[[str, Sequence[int]], Sequence[int]] | None = None,
     ) -> None:
@@ -48,11 +54,24 @@ class SearchList:
         self.items = rows
         self._query = Editor()
         self._own_actions = own_actions
-        self._hints = hints
+        self._handlers = handlers
+        self.hints = hints
         self._rank = rank or self._fuzzy
         self._found: Sequence[int] = range(len(rows))
         self._at = min(chosen, max(len(rows) - 1, 0))
         self._page = 1
+        if query:
+            self._query.set_text(query)
+            self._search(chosen)
+
+    @property
+    def query(self) -> str:
+        return self._query.text
+
+    @property
+    def found(self) -> Sequence[int]:
+        """The indexes of the rows that the query matches, in their order."""
+        return self._found
 
     @property
     def chosen(self) -> int | None:
@@ -70,6 +89,9 @@ class SearchList:
                 return CANCELLED
             if action in self._own_actions:
                 return None if self.chosen is None else Outcome(action, self.chosen)
+            if action in self._handlers:
+                self._handlers[action]()
+                return None
             if action in ("tui.select.confirm", "tui.input.submit"):
                 return None if self.chosen is None else Outcome("confirm", self.chosen)
             if action in MOVES:
@@ -113,7 +135,7 @@ class SearchList:
             top_rule(self.title, Status(position=position), width),
             field,
             *shown,
-            hint(("Enter chooses", *self._hints, "Esc leaves"), width),
+            hint(("Enter chooses", *self.hints, "Esc leaves"), width),
         ]
         return PanelView(tuple(clip_line(one, width) for one in lines[:max_rows]), (1, 2 + query.column))
 

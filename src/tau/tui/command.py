@@ -1,0 +1,17 @@
+"""A slash command of the terminal: a row of the table in commands.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, NamedTuple
+
+from tau.runtime.app.handle import SessionHandle
+from tau.tui.surface import Surface
+
+
+class Command(NamedTuple):
+    name: str
+    about: str
+    run: Callable[[Surface, str], Coroutine[Any, Any, None]]
+    hint: str = ""  # its arguments
+    values: Callable[[SessionHandle], Sequence[str]] | None = None  # completions of the argument
