@@ -40,6 +40,10 @@ class Resources:
         self._expanding = 0  # messages that are being expanded, or wait for their turn
 
     @property
+    def query(self) -> ResourceQuery:
+        return self._query
+
+    @property
     def problems(self) -> Sequence[str]:
         return self._found.problems if self._found else ()
 

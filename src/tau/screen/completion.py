@@ -92,8 +92,12 @@ class CompletionList:
         self.query: Query | None = None
         self.proposals: tuple[Proposal, ...] = ()
         self.selected = 0
-        self._visible = min(max(visible_rows, 3), 20)
+        self.show_rows(visible_rows)
         self._dismissed: int | None = None  # where the word begins whose list was cancelled
+
+    def show_rows(self, number: int) -> None:
+        """Show so many proposals at once, within limits."""
+        self._visible = min(max(number, 3), 20)
 
     @property
     def open(self) -> bool:

@@ -18,6 +18,7 @@ from tau.runtime.app.handle import SessionHandle
 from tau.tui.command import Command
 from tau.tui.commands_copy import COPY_COMMANDS
 from tau.tui.commands_models import MODEL_COMMANDS
+from tau.tui.commands_settings import SETTINGS_COMMANDS
 from tau.tui.commands_tree import TREE_COMMANDS
 from tau.tui.surface import Surface
 
@@ -190,6 +191,7 @@ async def _quit(surface: Surface, rest: str) -> None:
 
 
 COMMANDS: tuple[Command, ...] = (
+    *SETTINGS_COMMANDS,
     *MODEL_COMMANDS,
     *COPY_COMMANDS,
     Command("name", "name the session", _name, "[name]"),

@@ -47,6 +47,7 @@ from tau.tui.extension_calls import ExtensionCalls
 from tau.tui.extension_front_end import ScreenFrontEnd
 from tau.tui.extension_screen import ExtensionScreen
 from tau.tui.keyboard import Keyboard
+from tau.tui.looks import ScreenLooks
 from tau.tui.modals import Modals
 from tau.tui.notices import Notices
 from tau.tui.prompt_input import PromptInput
@@ -87,6 +88,7 @@ class Interface:
         self.view = View(transcript, self._input.prompt, Working(factory.options.budget.max_cost))
         self._themes = ThemeChoice(settings.theme, theme_places(factory), settings.terminal.true_color)
         self._display = Display(terminal, self._themes.palette(), self.view, os.environ)
+        self.looks = ScreenLooks(self._themes, self._use_palette, self._follow_settings)
         self._modals = Modals(self._show_modal)
         self._questions = Questions(
             handle.dialogs, loop.time, self._at_rest, self.changed, lambda: terminal.input_waits
@@ -194,6 +196,14 @@ class Interface:
 
     def _use_palette(self) -> None:
         self._display.use_palette(self._themes.palette())
+
+    def _follow_settings(self) -> None:
+        """Settings have changed: use those that concern the screen."""
+        settings = self.handle.settings
+        self.view.transcript.hide_thinking = settings.hide_thinking_block
+        self._input.prompt.completion.show_rows(settings.autocomplete_max_visible)
+        self._update_footer()
+        self.changed()
 
     def _update_title(self) -> None:
         name = self.view.footer.state.name

@@ -23,6 +23,10 @@ class PlainSurface:
         self._output = output
         self._quit = quit
 
+    @property
+    def looks(self) -> None:
+        return None
+
     def say(self, text: str, kind: NoticeKind = "info") -> None:
         for line in text.split("\n"):
             self._output.say(f"{escape_message(line)}\n")

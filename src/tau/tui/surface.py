@@ -5,15 +5,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, Protocol
 
+from tau.records.settings import Settings
 from tau.runtime.app.handle import SessionHandle
 from tau.screen.modals import Modal, Outcome
 
 NoticeKind = Literal["info", "warning", "error"]
 
 
+class Looks(Protocol):
+    def theme_names(self) -> Sequence[str]:
+        """The names of the themes, built in or of files."""
+
+    def preview_theme(self, name: str) -> None:
+        """Show a theme for now."""
+
+    def use_settings(self, settings: Settings) -> str | None:
+        """Use what the settings say about the screen, and read theme files again. Returns what is wrong with them."""
+
+
 class Surface(Protocol):
     @property
     def handle(self) -> SessionHandle: ...
+
+    @property
+    def looks(self) -> Looks | None:
+        """The themes, and what settings change on the screen; None in plain mode, which has no screen."""
 
     def say(self, text: str, kind: NoticeKind = "info") -> None:
         """Show a message of tau; it may have several lines."""

@@ -31,6 +31,12 @@ class ThemeChoice:
         if problem := self.use(self._name()):
             self.problems.append(problem)
 
+    def use_setting(self, setting: str | None, true_color: bool | None) -> str | None:
+        """Use the theme and the number of colours of changed settings. Returns what is wrong with the theme."""
+        self._setting = setting or DEFAULT
+        self._depth = color_depth(os.environ, true_color)
+        return self.use(self._name())
+
     def _name(self) -> str:
         return chosen_theme(self._setting, self._background_is_light)
 

@@ -62,10 +62,12 @@ class ProjectConfig:
         self._dialect = dialect
         self._overruled = overruled
         self._asked_about: Fingerprint | None = None
+        self._trusted_for_run = False  # by an answer of the user that may not be stored
         self.read()
 
     def read(self, *, trusted: bool = False) -> None:
         """Read the files as they are now. Blocks. `trusted`: the user has decided to trust the project."""
+        self._trusted_for_run = trusted
         approve, asked_about = (True, self._asked_about) if trusted else (self._approve, None)
         layers, trust, self.dialect = read_settings(self.file, self.cwd, approve, self._dialect, asked_about)
         found, told = extension_paths(
@@ -78,6 +80,7 @@ class ProjectConfig:
             content=trust.content,
         )
         self._lists = layers.lists
+        self.origins = layers.origins
         self._shell_of_project = layers.origins.get("shellPath") == self.cwd / ".pi" / "settings.json"
         self.settings = settings_with(layers.settings, self._overruled)
         self.trust, self.extensions = trust, found
@@ -86,6 +89,31 @@ class ProjectConfig:
         if trust.undecided and found:
             self.untrusted = trust.warnings[-1]
             self.warnings.remove(self.untrusted)
+
+    def read_again(self) -> None:
+        """Read the files again; what was decided about trust for this run stays decided. Blocks."""
+        self.read(trusted=self._trusted_for_run)
+
+    @property
+    def project_file(self) -> SettingsFile:
+        return SettingsFile(self.cwd / ".pi" / "settings.json", self.trust.content)
+
+    def trust_own_change(self) -> None:
+        """After a change of the project's settings by the user: the trust that the project had covers it too. Blocks.
+
+        Raises ValueError or OSError if the decision cannot be saved.
+        """
+        if self.trust.content is None:
+            return
+        self.ask()
+        if not self._trusted_for_run:
+            self.remember(trusted=True)
+
+    def is_overruled(self, place: str) -> bool:
+        """True if the command line or the caller sets a setting, such as "retry.maxRetries", whatever the files say."""
+        name, _, inner = place.partition(".")
+        given = self._overruled.get(name) if inner else self._overruled
+        return (isinstance(given, Mapping) and (inner or name) in given) or (place == "dialect" and bool(self._dialect))
 
     @property
     def shell(self) -> str | None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tau.runtime.app.factory import SessionFactory
 
 log = logging.getLogger(__name__)
+Equipment = tuple[LocalMachine, Http, ToolRegistry]
 
 
 class ExtensionPlan:
@@ -106,10 +107,15 @@ class ExtensionPlan:
         return self.found
 
     async def _renew(self) -> None:
-        session, settings = self._session, self._basis.settings
-        session.settings = settings
-        session.queues.modes = {"steer": settings.steering_mode, "follow_up": settings.follow_up_mode}
-        self._opening.equip(*self._equipment)
+        apply_settings(self._opening, self._session, self._equipment)
         for warning in self._basis.warnings:
             log.warning("%s", warning)
-        await session.resources.reload(self._opening.resource_query())
+        await self._session.resources.reload(self._opening.resource_query())
+
+
+def apply_settings(opening: SessionFactory, session: Session, equipment: Equipment) -> None:
+    """Let a running session use the settings that were read last."""
+    settings = opening.settings
+    session.settings = settings
+    session.queues.modes = {"steer": settings.steering_mode, "follow_up": settings.follow_up_mode}
+    opening.equip(*equipment)

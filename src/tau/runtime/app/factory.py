@@ -44,6 +44,8 @@ from tau.tools.registry import DEFAULT_TOOLS, TOOLS, ToolRegistry
 from tau.wire.dialect import Dialect
 
 if TYPE_CHECKING:
+    from tau.runtime.app.extension_plan import Equipment
+    from tau.runtime.app.settings_control import SettingsControl
     from tau.runtime.runs.permission_rules import LoadedRules as PermissionRules
     from tau.runtime.runs.permissions import Permits, TerminalQuestions
 
@@ -120,7 +122,18 @@ class SessionFactory(Value):
             permissions=self._permission_gate(make_gate),
             extension_plan=lambda session: ExtensionPlan(self, session, machine, http, tools),
         )
-        return SessionHandle(session, machine, http, lambda rules: make_gate(rules, session.dialogs))
+        return SessionHandle(
+            session,
+            machine,
+            http,
+            lambda rules: make_gate(rules, session.dialogs),
+            lambda: self._settings_control(session, (machine, http, tools)),
+        )
+
+    def _settings_control(self, session: Session, equipment: Equipment) -> SettingsControl:
+        from tau.runtime.app.settings_control import SettingsControl
+
+        return SettingsControl(self, session, equipment)
 
     def _initial_log(self) -> InitialLog:
         """The caller's choice of a path, an id, a copy of another session, or a name."""

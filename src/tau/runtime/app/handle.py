@@ -25,6 +25,7 @@ from tau.runtime.session.session import Session
 if TYPE_CHECKING:
     from tau.runtime.app.model_lists import ModelLists
     from tau.runtime.app.permission_control import PermissionControl
+    from tau.runtime.app.settings_control import SettingsControl
     from tau.runtime.runs.permission_rules import LoadedRules
     from tau.runtime.runs.permissions import Permits
 
@@ -41,13 +42,19 @@ class ExtensionActions(Value):
 
 class SessionHandle(Operations):
     def __init__(
-        self, session: Session, machine: LocalMachine, http: Http, make_gate: Callable[[LoadedRules], Permits]
+        self,
+        session: Session,
+        machine: LocalMachine,
+        http: Http,
+        make_gate: Callable[[LoadedRules], Permits],
+        make_settings_control: Callable[[], SettingsControl],
     ) -> None:
         super().__init__(session)
         self._machine = machine
         self._http = http
         self._make_gate = make_gate
         self._permissions: PermissionControl | None = None
+        self._make_settings_control = make_settings_control
 
     # Life cycle.
 
@@ -154,6 +161,11 @@ class SessionHandle(Operations):
         from tau.runtime.app.model_lists import ModelLists
 
         return ModelLists(self._session)
+
+    @property
+    def settings_control(self) -> SettingsControl:
+        """Every setting, its value and where it comes from; to read and to change."""
+        return self._make_settings_control()
 
     async def wait_for_commands(self) -> None:
         """Wait until no slash command of an extension is running."""

@@ -1,0 +1,22 @@
+"""Slash commands for settings. What they need is loaded with their first use."""
+
+from __future__ import annotations
+
+from tau.runtime.app.handle import SessionHandle
+from tau.tui.command import Command
+from tau.tui.surface import Surface
+
+
+async def _settings(surface: Surface, rest: str) -> None:
+    from tau.tui.settings_menu import run_settings
+
+    await run_settings(surface, rest)
+
+
+def _setting_names(handle: SessionHandle) -> list[str]:
+    from tau.tui.settings_menu import setting_names
+
+    return setting_names()
+
+
+SETTINGS_COMMANDS = (Command("settings", "change the settings", _settings, "[name] [value]", _setting_names),)
