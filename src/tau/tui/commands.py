@@ -18,6 +18,7 @@ from tau.runtime.app.handle import SessionHandle
 from tau.runtime.app.permission_control import PermissionState
 from tau.tui.command import Command
 from tau.tui.commands_copy import COPY_COMMANDS
+from tau.tui.commands_share import SHARE_COMMANDS
 from tau.tui.surface import Surface
 
 SHOWN_AFTER_FORK = 20  # lines
@@ -249,6 +250,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("model", "choose the model", _model, "[provider/model]", _model_names),
     Command("thinking", "choose the thinking level", _thinking, "[level]", _levels),
     *COPY_COMMANDS,
+    *SHARE_COMMANDS,
     Command("name", "name the session", _name, "[name]"),
     Command("session", "show file, tokens and cost of the session", _session),
     Command("hotkeys", "show the keys", _hotkeys),
