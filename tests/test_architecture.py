@@ -108,6 +108,7 @@ LATE = {
     "runtime/history/session_log.py": {"tau.core.conversation.system_state"},
     "runtime/session/operations.py": {
         *("tau.core.conversation.stats", "tau.runtime.history.html_export", "tau.runtime.history.jsonl_export"),
+        "tau.runtime.session.bug_report",
     },
     "runtime/app/handle.py": {
         *("tau.runtime.app.model_lists", "tau.runtime.app.permission_control"),

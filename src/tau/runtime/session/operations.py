@@ -294,6 +294,14 @@ class Operations:
             as_path("outputPath", path)
         return await services.machine.in_thread(lambda: export_branch(log, services.cwd, path))
 
+    async def write_bug_report(self, description: str, *, with_texts: bool) -> str:
+        """Write a redacted report for the user to look at. Returns its path."""
+        from tau.runtime.session.bug_report import write_bug_report
+
+        session = await self._after_switch()
+        machine = session.services.machine
+        return str(await machine.in_thread(lambda: write_bug_report(session, description, with_texts=with_texts)))
+
     # Reading.
 
     @property
