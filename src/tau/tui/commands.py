@@ -19,6 +19,7 @@ from tau.tui.command import Command
 from tau.tui.commands_copy import COPY_COMMANDS
 from tau.tui.commands_models import MODEL_COMMANDS
 from tau.tui.commands_settings import SETTINGS_COMMANDS
+from tau.tui.commands_share import SHARE_COMMANDS
 from tau.tui.commands_tree import TREE_COMMANDS
 from tau.tui.surface import Surface
 
@@ -194,6 +195,7 @@ COMMANDS: tuple[Command, ...] = (
     *SETTINGS_COMMANDS,
     *MODEL_COMMANDS,
     *COPY_COMMANDS,
+    *SHARE_COMMANDS,
     Command("name", "name the session", _name, "[name]"),
     Command("session", "show file, tokens and cost of the session", _session),
     Command("hotkeys", "show the keys", _hotkeys),
