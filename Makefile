@@ -17,6 +17,7 @@ FUZZ_STREAMS ?= 2000
 FUZZ_SEQUENCES ?= 1000
 FUZZ_SCHEDULES ?= 100000
 FUZZ_QUESTIONS ?= 1000
+FUZZ_EVENTS ?= 100000
 SOAK_SECONDS ?= 3600
 SOAK_ARGS ?=
 
@@ -124,6 +125,7 @@ fuzz: $(READY)  ## mutated lines, edits, sessions and answers, random commands, 
 	@$(PY) tests/long/bash_evasions.py
 	@$(PY) tests/long/schedules.py $(FUZZ_SCHEDULES)
 	@$(PY) tests/long/questions.py $(FUZZ_QUESTIONS)
+	@$(PY) tests/long/fuzz_terminal.py $(FUZZ_EVENTS)
 
 soak: $(READY)  ## an hour of everything, with a fault each second; SOAK_SECONDS=3600 SOAK_ARGS="--seed 1"
 	@$(PY) tests/long/soak.py $(SOAK_SECONDS) $(SOAK_ARGS)

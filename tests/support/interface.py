@@ -84,7 +84,9 @@ class Interface(Terminal):
         before, cursor = self.wait_quiet(), self.cursor()
         self.type(REDRAW_KEY)
         self.wait_quiet()
-        assert (self.screen(), self.cursor()) == (before.split("\n"), cursor)
+        after = "\n".join(self.screen())
+        assert after == before, f"before the fresh draw:\n{before}\nafter it:\n{after}"
+        assert self.cursor() == cursor
 
     def box(self) -> list[str]:
         """The rows from the upper rule of the editor to the end."""

@@ -171,6 +171,10 @@ class Terminal:
         self._pump(0)
         return bytes(self._raw)
 
+    def unread(self) -> int:
+        """How many bytes of the input the program has not read yet."""
+        return int(struct.unpack("i", fcntl.ioctl(self._slave, termios.FIONREAD, b"\0" * 4))[0])
+
     def settings_now(self) -> list[Any]:
         return termios.tcgetattr(self._slave)
 

@@ -7,16 +7,34 @@ import re
 from collections.abc import Callable
 
 import pyte
+from wcwidth import wcwidth
 
 SEQUENCE = re.compile(
     rb"\x1b\[(?P<mark>[?<>=]?)(?P<parameters>[0-9;:]*)(?P<more>[ -/]*)(?P<final>[@-~])"
     rb"|\x1b(?P<kind>[]P_])(?P<string>[^\x07\x1b]*)(?:\x07|\x1b\\)"
 )
-UNFINISHED = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*|[]P_][^\x07\x1b]*\x1b?)?\Z")
+UNFINISHED = re.compile(
+    rb"(?:\x1b(?:\[[0-?]*[ -/]*|[]P_][^\x07\x1b]*\x1b?)?"
+    rb"|[\xc0-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf7][\x80-\xbf]{0,2})\Z"  # a character in UTF-8
+)
 
 
 class Screen(pyte.HistoryScreen):
     """pyte, with the resize of a terminal that cuts rows and does not reflow, and keeps the cursor on its row."""
+
+    @property
+    def display(self) -> list[str]:
+        """The rows as text; where half of a wide character was overwritten, pyte itself fails."""
+        return [self._text(row) for row in range(self.lines)]
+
+    def _text(self, row: int) -> str:
+        parts: list[str] = []
+        column = 0
+        while column < self.columns:
+            data = self.buffer[row][column].data
+            parts.append(data or " ")
+            column += 2 if data and wcwidth(data[0]) == 2 else 1
+        return "".join(parts)
 
     def resize(self, lines: int | None = None, columns: int | None = None) -> None:
         lines, columns = lines or self.lines, columns or self.columns

@@ -96,6 +96,7 @@ class Actions:
     async def _abort(self) -> None:
         await self.dequeue()
         await self._interface.handle.abort()
+        await self.dequeue()  # what was queued while the run came to its end
 
     def clear(self) -> None:
         interface, now = self._interface, self._interface.now()

@@ -1,0 +1,11 @@
+"""Random events at the whole interface: see tests/long/fuzz_terminal.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from support.terminal_fuzz import fuzz_at_once
+
+
+def test_ten_thousand_random_events_never_break_the_interface(tmp_path: Path) -> None:
+    assert fuzz_at_once(tmp_path, events=10_000, seed=21, processes=2).events >= 10_000
