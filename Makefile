@@ -35,7 +35,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-fast test-local check bench bench-gate format docs site pictures dist coverage gate fuzz soak lock clean
+.PHONY: help setup demo test test-fast test-local check bench bench-gate format docs site pictures recording dist coverage gate fuzz soak lock clean
 
 help:  ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{ printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -100,6 +100,9 @@ docs: $(READY)  ## regenerate the pages of docs/ with generated tables
 
 site: $(READY)  ## docs/ and README as pages for a browser, in build/site
 	@$(PY) scripts/build_site.py $(ARGS)
+
+recording: $(READY)  ## the animated picture of README, from a real run at a terminal
+	@$(PY) scripts/record_terminal.py $(ARGS)
 
 pictures: $(READY)  ## the pictures of README, from a real run (the export needs Chromium)
 	@$(PY) scripts/make_pictures.py $(ARGS)

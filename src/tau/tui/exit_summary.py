@@ -53,8 +53,8 @@ class ExitSummary:
 
 
 def render(lines: list[str]) -> bytes:
-    """For a terminal in raw mode, whose cursor is at the start of a free line."""
-    return "".join(f"{line}\r\n" for line in lines).encode("utf-8", "replace")
+    """The lines below a free one, for a terminal in raw mode whose cursor is at the start of a line."""
+    return "".join(f"{line}\r\n" for line in ["", *lines]).encode("utf-8", "replace") if lines else b""
 
 
 def duration(seconds: float) -> str:
