@@ -44,7 +44,7 @@ def test_every_declared_setting_has_a_sentence_and_its_default_is_one_of_its_val
 
 def test_the_kind_of_a_setting_is_that_of_its_declaration() -> None:
     assert BY_PLACE["hideThinkingBlock"].choices == (True, False)
-    assert BY_PLACE["terminal.trueColor"].choices == (None, True, False)
+    assert BY_PLACE["defaultThinkingLevel"].choices[:3] == (None, "off", "minimal")
     assert BY_PLACE["terminal.reflow"].choices == (True, False, "auto")
     assert BY_PLACE["doubleEscapeAction"].choices == ("tree", "fork", "none")
     assert [BY_PLACE[name].kind for name in ("retry.maxRetries", "theme", "skills")] == ["number", "text", "list"]
@@ -56,7 +56,7 @@ def test_the_kind_of_a_setting_is_that_of_its_declaration() -> None:
     [
         ("hideThinkingBlock", "yes", True),
         ("hideThinkingBlock", "OFF", False),
-        ("terminal.trueColor", "not set", None),
+        ("defaultThinkingLevel", "not set", None),
         ("retry.maxRetries", "7", 7),
         ("skills", "a, b ,", ["a", "b"]),
         ("theme", "light/dark", "light/dark"),

@@ -83,6 +83,9 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
     ),
     "other": (
         Flag("device", "", "", "with `tau login`: log in with a code on another device"),
+        Flag("theme", "", "PATH", "load a theme, or a folder of them; may be repeated", several=True),
+        Flag("no-themes", "", "", "load only the themes of --theme"),
+        Flag("use-theme", "", "NAME", "use this theme, not that of the settings"),
         Flag("offline", "", "", "make no network connections except to the model"),
         Flag("verbose", "", "", "log more to stderr"),
         Flag("help", "h", "", "print this help"),
@@ -91,9 +94,6 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
     # Passed by newer clients; tau has nothing that they could change.
     "": (
         Flag("no-mcp", "", "", ""),
-        Flag("no-themes", "", "", ""),
-        Flag("theme", "", "PATH", ""),
-        Flag("use-theme", "", "NAME", ""),
         Flag("tui-mode", "", "MODE", ""),
     ),
 }

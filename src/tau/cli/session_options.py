@@ -110,6 +110,7 @@ def session_options(arguments: ParsedArguments, environment: Mapping[str, str] =
         output_schema=flags.get("output-schema"),
         permissions=flags.get("permissions"),
         sandbox=flags.get("sandbox"),
+        settings={"theme": flags["use-theme"]} if "use-theme" in flags else {},
         resources=RequestedResources(
             system=flags.get("system-prompt"),
             appended=lists.get("append-system-prompt", ()),
@@ -118,6 +119,8 @@ def session_options(arguments: ParsedArguments, environment: Mapping[str, str] =
             no_skills="no-skills" in flags,
             no_templates="no-prompt-templates" in flags,
             no_context="no-context-files" in flags,
+            themes=lists.get("theme", ()),
+            no_themes="no-themes" in flags,
         ),
     )
 

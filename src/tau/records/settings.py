@@ -96,8 +96,8 @@ class ImageSettings(Record):
 class TerminalSettings(Record):
     """The terminal itself; other keys of pi in `terminal` are accepted without effect."""
 
-    true_color: bool | None = None
-    """Colours of 24 bits; without it, the environment decides (`COLORTERM`, `TERM`)."""
+    true_color: bool | Literal["auto"] = "auto"
+    """Colours of 24 bits; with `auto`, the environment decides (`COLORTERM`, `TERM`)."""
     reflow: bool | Literal["auto"] = "auto"
     """Whether the terminal wraps earlier lines again when its width changes; `auto` asks which terminal it is."""
 

@@ -14,7 +14,7 @@ _TRUE_COLOR_TERMS = ("-direct", "kitty", "ghostty", "alacritty", "wezterm", "foo
 _TRUE_COLOR_PROGRAMS = {"iTerm.app", "WezTerm", "vscode", "ghostty", "Hyper", "rio", "WarpTerminal"}
 
 
-def color_depth(environment: Mapping[str, str], true_color: bool | None = None) -> Depth:
+def color_depth(environment: Mapping[str, str], true_color: bool | Literal["auto"] = "auto") -> Depth:
     """The colours to use: FORCE_COLOR, then NO_COLOR, then the setting `terminal.trueColor`, then what TERM says."""
     forced = environment.get("FORCE_COLOR")
     if forced is not None and forced in _FORCED:
@@ -25,11 +25,11 @@ def color_depth(environment: Mapping[str, str], true_color: bool | None = None) 
     return "none" if environment.get("NO_COLOR") else detected
 
 
-def _detected(environment: Mapping[str, str], true_color: bool | None) -> Depth:
+def _detected(environment: Mapping[str, str], true_color: bool | Literal["auto"]) -> Depth:
     term = environment.get("TERM", "")
     if term in ("", "dumb"):
         return "none"
-    if true_color is not None:
+    if true_color != "auto":
         return "truecolor" if true_color else "256"
     if environment.get("COLORTERM") in ("truecolor", "24bit") or "WT_SESSION" in environment:
         return "truecolor"

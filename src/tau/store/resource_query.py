@@ -21,6 +21,8 @@ class RequestedResources(Value):
     no_skills: bool = False
     no_templates: bool = False
     no_context: bool = False
+    themes: Sequence[str] = ()
+    no_themes: bool = False
 
 
 class ResourceQuery(Value):

@@ -131,8 +131,11 @@ async def _reload(surface: Surface, rest: str) -> None:
     state = surface.handle.state.current()
     if state.is_streaming or state.is_compacting:
         raise CommandError("Reload when the run has ended.")
+    await surface.handle.settings_control.reload()
     await surface.handle.reload()
-    surface.say("Reloaded extensions, skills, prompt templates and context files.")
+    for problem in surface.looks.reload(surface.handle.settings) if surface.looks is not None else ():
+        surface.say(problem, "warning")
+    surface.say("Reloaded settings, keys, themes, extensions, skills, prompt templates and context files.")
 
 
 async def _sandbox(surface: Surface, rest: str) -> None:
@@ -204,7 +207,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("new", "start a new session", _new),
     Command("compact", "replace the older conversation by a summary", _compact, "[what to focus on]"),
     Command("resume", "open another session of this project", _resume),
-    Command("reload", "reload extensions, skills, prompt templates and context files", _reload),
+    Command("reload", "reload settings, keys, themes, extensions, skills and prompts", _reload),
     Command("retry", "send the last prompt again", _retry),
     Command("permissions", "show the permissions, or make them stricter", _permissions, "[ask|rules FILE|revoke N]"),
     Command("sandbox", "show what commands may do", _sandbox),

@@ -86,9 +86,9 @@ class Interface:
         transcript.hide_thinking = settings.hide_thinking_block
         self._input = PromptInput(handle, factory.config.agent_dir, self._on_offer, calls)
         self.view = View(transcript, self._input.prompt, Working(factory.options.budget.max_cost))
-        self._themes = ThemeChoice(settings.theme, theme_places(factory), settings.terminal.true_color)
+        self._themes = ThemeChoice(settings.theme, lambda: theme_places(factory), settings.terminal.true_color)
         self._display = Display(terminal, self._themes.palette(), self.view, os.environ)
-        self.looks = ScreenLooks(self._themes, self._use_palette, self._follow_settings)
+        self.looks = ScreenLooks(self._themes, self._use_palette, self._follow_settings, self._reload_keys)
         self._modals = Modals(self._show_modal)
         self._questions = Questions(
             handle.dialogs, loop.time, self._at_rest, self.changed, lambda: terminal.input_waits
@@ -136,6 +136,7 @@ class Interface:
             self.view.transcript.add_notice(warning, "warning")
         self._update_footer()
         self._display.paint()
+        self.start(self.looks.watch(lambda text: self.say(text, "warning")))
 
     async def start_session(self, prompts: Sequence[Prompt]) -> None:
         """Start the extensions and send the prompts of the command line; then keys and events drive everything."""
@@ -205,6 +206,12 @@ class Interface:
         self._update_footer()
         self.changed()
 
+    def _reload_keys(self) -> Sequence[str]:
+        """Read keybindings.json again. Returns the mistakes in it."""
+        self._input.problems.clear()
+        self._keyboard.bindings = self._input.load_bindings()
+        return self._input.problems
+
     def _update_title(self) -> None:
         name = self.view.footer.state.name
         self._notices.show_title(name or os.path.basename(self.handle.cwd), self.view.extension_ui.title)
@@ -227,8 +234,8 @@ class Interface:
 
     def _on_input(self, events: list[InputEvent]) -> None:
         for event in events:
-            if isinstance(event, Reply) and event.name == "background" and self._themes.background(event.value):
-                self._use_palette()
+            if isinstance(event, Reply) and event.name in ("background", "colorScheme"):
+                self.looks.background(event.value)
             elif isinstance(event, Focus):
                 self._notices.on_focus(event.gained)
         self._keyboard.handle([event for event in events if not isinstance(event, Reply | Focus)])

@@ -22,6 +22,9 @@ class Looks(Protocol):
     def use_settings(self, settings: Settings) -> str | None:
         """Use what the settings say about the screen, and read theme files again. Returns what is wrong with them."""
 
+    def reload(self, settings: Settings) -> Sequence[str]:
+        """Read keybindings.json and the themes again. Returns what is wrong with them."""
+
 
 class Surface(Protocol):
     @property

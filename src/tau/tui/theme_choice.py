@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from tau.runtime.app.factory import SessionFactory
 from tau.screen.colors import color_depth, is_light
@@ -16,22 +16,27 @@ from tau.tui.terminal_facts import supports_hyperlinks
 
 MAX_THEME_BYTES = 1_000_000
 DEFAULT = "dark"
+FileState = tuple[int, int, int] | None  # what changes when a file does; None: it cannot be read
 
 
 class ThemeChoice:
-    """`places` are files and folders of themes; a later one wins over an earlier one of the same name."""
+    """`places` returns files and folders of themes; a later one wins over an earlier one of the same name."""
 
-    def __init__(self, setting: str | None, places: Sequence[Path], true_color: bool | None = None) -> None:
+    def __init__(
+        self, setting: str | None, places: Callable[[], Sequence[Path]], true_color: bool | Literal["auto"] = "auto"
+    ) -> None:
         self._setting = setting or DEFAULT
         self._places = places
         self._depth = color_depth(os.environ, true_color)
         self._background_is_light: bool | None = None
+        self._file: Path | None = None  # of the current theme
+        self._file_state: FileState = None  # when it was read
         self.current = DARK
         self.problems: list[str] = []
         if problem := self.use(self._name()):
             self.problems.append(problem)
 
-    def use_setting(self, setting: str | None, true_color: bool | None) -> str | None:
+    def use_setting(self, setting: str | None, true_color: bool | Literal["auto"]) -> str | None:
         """Use the theme and the number of colours of changed settings. Returns what is wrong with the theme."""
         self._setting = setting or DEFAULT
         self._depth = color_depth(os.environ, true_color)
@@ -47,7 +52,7 @@ class ThemeChoice:
         """Use a theme, given by its name or as the content of a theme file. Returns what is wrong with it, or None."""
         if isinstance(theme, str):
             if theme in BUILT_IN:
-                self.current = BUILT_IN[theme]
+                self.current, self._file = BUILT_IN[theme], None
                 return None
             path = self.files().get(theme)
             if path is None:
@@ -61,29 +66,43 @@ class ThemeChoice:
     def files(self) -> dict[str, Path]:
         """The theme files by the names of their themes."""
         found: dict[str, Path] = {}
-        for place in self._places:
+        for place in self._places():
             for path in sorted(place.glob("*.json")) if place.is_dir() else [place] * place.is_file():
                 theme, _ = _read(path)
                 if theme is not None:
                     found[theme.name] = path
         return found
 
+    @property
+    def has_file(self) -> bool:
+        """False for a theme that is built in."""
+        return self._file is not None
+
+    def file_changed(self) -> bool:
+        """True if the file of the current theme is not as it was when it was read."""
+        return self._file is not None and _file_state(self._file) not in (self._file_state, None)
+
+    def reread(self) -> str | None:
+        """Read the file of the current theme again. Returns what is wrong with it."""
+        return None if self._file is None else self._use_file(self._file)
+
     def background(self, reply: str) -> bool:
-        """The terminal said what its background is. Returns True if that changes the theme."""
-        self._background_is_light = is_light(reply)
+        """The terminal said what its background is: a colour, "light" or "dark". True if that changes the theme."""
+        self._background_is_light = reply == "light" if reply in ("light", "dark") else is_light(reply)
         name = self._name()
         return name != self.current.name and "/" in self._setting and self.use(name) is None
 
     def _use_file(self, path: Path) -> str | None:
+        self._file_state = _file_state(path)
         theme, problem = _read(path)
         if theme is not None:
-            self.current = theme
+            self.current, self._file = theme, path
         return problem
 
     def _use_content(self, content: Any, where: str) -> str | None:
         theme, warnings = parse_theme(content)
         if theme is not None:
-            self.current = theme
+            self.current, self._file = theme, None
         return f"{where}: {'; '.join(warnings)}" if warnings else None
 
 
@@ -98,9 +117,20 @@ def _read(path: Path) -> tuple[Theme | None, str | None]:
     return theme, f"{path}: {'; '.join(warnings)}" if warnings else None
 
 
+def _file_state(path: Path) -> FileState:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
 def theme_places(factory: SessionFactory) -> list[Path]:
-    """Where themes are: the user's folder, that of a trusted project, and the paths of the settings."""
-    cwd = Path(factory.cwd)
+    """Where themes are: the user's folder, that of a trusted project, the paths of the settings, and of --theme."""
+    cwd, requested = Path(factory.cwd), factory.options.resources
+    given = [cwd / os.path.expanduser(path) for path in requested.themes]
+    if requested.no_themes:
+        return given
     project = [cwd / ".pi" / "themes"] if factory.trusted else []
     named = [cwd / os.path.expanduser(path) for path in factory.settings.themes]
-    return [factory.config.agent_dir / "themes", *project, *named]
+    return [factory.config.agent_dir / "themes", *project, *named, *given]

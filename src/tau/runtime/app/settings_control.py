@@ -78,6 +78,11 @@ class SettingsControl:
         await self._use()
         return self._obstacle(place, scope)
 
+    async def reload(self) -> None:
+        """Read the files again and use them."""
+        await self._session.services.machine.in_thread(self._config.read_again)
+        await self._use()
+
     def _check_project(self, place: str, value: Any) -> None:
         if not self.project_trusted:
             raise CommandError(UNTRUSTED)
