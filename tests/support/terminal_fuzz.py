@@ -112,8 +112,9 @@ def _play(folder: Path, source: random.Random, limit: int) -> int:
                 break
             _look(tau)
         if tau.process.poll() is None:
-            tau.type(b"\x03")
-            tau.wait_quiet()
+            for key in (ESCAPE, ESCAPE, ESCAPE, b"\x03"):  # a list and its search may be open
+                tau.type(key)
+                _watch(tau, 0.6)
             tau.type(b"/quit\r")
         code = tau.wait_end()
         assert code == 0, f"exit code {code}:\n" + "\n".join([*tau.history()[-60:], *tau.screen()])
