@@ -109,7 +109,7 @@ LATE = {
     "runtime/session/operations.py": {"tau.core.conversation.stats", "tau.runtime.history.html_export"},
     "runtime/app/handle.py": {
         *("tau.runtime.app.model_lists", "tau.runtime.app.permission_control"),
-        "tau.runtime.session.extension_actions",
+        *("tau.runtime.app.session_files", "tau.runtime.session.extension_actions"),
     },
     "runtime/app/attachments.py": {"importlib.util"},
     "runtime/machine/files.py": {"tempfile"},

@@ -20,6 +20,7 @@ from tau.runtime.app.handle import SessionHandle
 from tau.runtime.app.permission_control import PermissionState
 from tau.tui.command import Command
 from tau.tui.commands_models import MODEL_COMMANDS
+from tau.tui.commands_sessions import SESSION_COMMANDS
 from tau.tui.surface import Surface
 
 SHOWN_AFTER_FORK = 20  # lines
@@ -48,23 +49,6 @@ def command_name(line: str) -> str | None:
 # Sessions.
 
 
-async def _new(surface: Surface, rest: str) -> None:
-    if await surface.handle.new_session(None):
-        surface.show_session("new session", 0)
-
-
-async def _resume(surface: Surface, rest: str) -> None:
-    rows = await surface.handle.sessions(everywhere=False)
-    rows = [row for row in rows if row.id != surface.handle.state.current().session_id]
-    if not rows:
-        surface.say("There is no other session of this project.")
-        return
-    names = [escape_for_display(" ".join((row.name or row.first_message or row.id).split())) for row in rows]
-    chosen = await surface.choose("Resume", names)
-    if chosen is not None and await surface.handle.switch_session(rows[chosen].path):
-        surface.show_session(names[chosen], surface.handle.settings.resume_lines)
-
-
 async def _fork(surface: Surface, rest: str) -> None:
     points = surface.handle.tree.fork_points()
     if not points:
@@ -78,18 +62,6 @@ async def _fork(surface: Surface, rest: str) -> None:
     if done:
         surface.show_session("fork", SHOWN_AFTER_FORK)
         surface.set_editor_text(text)
-
-
-async def _clone(surface: Surface, rest: str) -> None:
-    if await surface.handle.clone():
-        surface.show_session("copy of the session", 0)
-
-
-async def _name(surface: Surface, rest: str) -> None:
-    if rest:
-        await surface.handle.set_session_name(rest)
-    name = surface.handle.state.current().session_name
-    surface.say(f"Session name: {name}" if name else "The session has no name. /name NAME sets it.")
 
 
 async def _session(surface: Surface, rest: str) -> None:
@@ -229,16 +201,13 @@ async def _quit(surface: Surface, rest: str) -> None:
 
 COMMANDS: tuple[Command, ...] = (
     *MODEL_COMMANDS,
+    *SESSION_COMMANDS,
     Command("export", "export the session as HTML, or as .jsonl", _export, "[file]"),
     Command("copy", "copy the last answer", _copy),
-    Command("name", "name the session", _name, "[name]"),
     Command("session", "show file, tokens and cost of the session", _session),
     Command("hotkeys", "show the keys", _hotkeys),
     Command("fork", "continue from an earlier message in a new session", _fork),
-    Command("clone", "continue in a copy of the session", _clone),
-    Command("new", "start a new session", _new),
     Command("compact", "replace the older conversation by a summary", _compact, "[what to focus on]"),
-    Command("resume", "open another session of this project", _resume),
     Command("reload", "reload extensions, skills, prompt templates and context files", _reload),
     Command("retry", "send the last prompt again", _retry),
     Command("permissions", "show the permissions, or make them stricter", _permissions, "[ask|rules FILE|revoke N]"),

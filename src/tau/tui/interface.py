@@ -61,6 +61,8 @@ FOOTER_EVENTS = (MessageEnd, ToolEnd, AgentSettled, CompactionEnd, SessionInfoCh
 
 
 class Interface:
+    has_screen = True
+
     def __init__(self, handle: SessionHandle, factory: SessionFactory, terminal: Terminal, stop: StopRequest) -> None:
         self.handle = handle
         self._terminal = terminal
@@ -117,12 +119,17 @@ class Interface:
         self._update_footer()
         self._display.paint()
 
-    async def run(self, prompts: Sequence[Prompt]) -> None:
-        """Start the extensions, send the prompts of the command line; then keys and events drive everything."""
+    async def run(self, prompts: Sequence[Prompt], *, pick_session: bool = False) -> None:
+        """Start the extensions, send the prompts of the command line; then keys and events drive everything.
+
+        With `pick_session`, the person chooses a session first.
+        """
         self.handle.on_exit_request(self.quit)
         await self.handle.start()
         self._extensions_started.set()
         await self._input.commands.update()
+        if pick_session:
+            await submit(self, "/resume")
         for prompt in prompts:
             await self.handle.submit(prompt.text, prompt.images, "follow_up")
         await asyncio.Event().wait()
@@ -270,6 +277,13 @@ class Interface:
         if lines:
             self.view.transcript.add_entries(list(self.handle.log.messages), lines)
         self._update_footer()
+        self.changed()
+
+    def show_messages(self, title: str, messages: Sequence[object], lines: int) -> None:
+        transcript = self.view.transcript
+        transcript.add_rule(title)
+        transcript.add_entries(messages, lines)
+        transcript.add_rule("back in this session")
         self.changed()
 
     async def submit(self, text: str) -> None:
