@@ -112,7 +112,7 @@ LATE = {
     },
     "runtime/app/handle.py": {
         *("tau.runtime.app.model_lists", "tau.runtime.app.permission_control"),
-        "tau.runtime.session.extension_actions",
+        *("tau.runtime.app.session_files", "tau.runtime.session.extension_actions"),
     },
     "runtime/app/attachments.py": {"importlib.util"},
     "runtime/machine/files.py": {"tempfile"},

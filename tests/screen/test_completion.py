@@ -123,6 +123,12 @@ def test_enter_and_tab_accept() -> None:
     assert not popup.open
 
 
+def test_enter_submits_an_argument_that_is_complete_already() -> None:
+    files = [Proposal("notes.txt", "notes.txt"), Proposal("notes.txt.bak", "notes.txt.bak")]
+    assert opened("/import note", files).handle(["tui.input.submit"]) == Accepted(4, "notes.txt", False)
+    assert opened("/import notes.txt", files).handle(["tui.input.submit"]) == Accepted(9, "notes.txt", True)
+
+
 def test_the_closing_quote_is_not_doubled() -> None:
     assert opened('@"my').accept('" rest') == Accepted(4, "one", False, 1)
 

@@ -16,9 +16,12 @@ from tau.store.listing import (
     by_id,
     newest,
     read_header,
+    recent_files,
     session_files,
+    session_head,
     session_row,
     session_rows,
+    session_text,
 )
 
 Json = dict[str, Any]
@@ -92,6 +95,30 @@ def test_the_first_message_is_the_first_of_the_user(tmp_path: Path) -> None:
         session(tmp_path / "a.jsonl", message_line("assistant", "hi"), b"garbage", message_line("system", "s"), plain)
     )
     assert found is not None and found.first_message == "plain text"
+
+
+def test_the_head_of_a_session_is_read_without_the_rest_of_its_file(tmp_path: Path) -> None:
+    path = session(tmp_path / "s.jsonl", message_line("user", "the first"), named("a name"))
+    assert session_head(path) == session_row(path)
+    with path.open("ab") as file:
+        file.truncate(50 * 1024 * 1024)  # NULs, as after a power failure
+    row = session_head(path)
+    assert row is not None and (row.name, row.first_message) == ("a name", "the first")
+    assert session_head(tmp_path / "none.jsonl") is None
+
+
+def test_the_text_of_a_session_is_that_of_prompts_and_answers(tmp_path: Path) -> None:
+    path = session(tmp_path / "s.jsonl", message_line("user", "the first"), message_line("user", "the second"))
+    assert session_text(path, 1000) == "the first\nthe second"
+    assert session_text(path, 5) == "the f"
+
+
+def test_the_files_of_several_folders_are_one_list_the_newest_first(tmp_path: Path) -> None:
+    for folder, name, at in (("a", "1", 10), ("b", "2", 30), ("a", "3", 20)):
+        session(tmp_path / folder / f"{name}.jsonl", at=at)
+    (tmp_path / "a" / "notes.txt").write_text("")
+    found = recent_files([tmp_path / "a", tmp_path / "b", tmp_path / "none"])
+    assert [path.stem for path in found] == ["2", "3", "1"]
 
 
 def test_damage_does_not_cost_the_row(tmp_path: Path) -> None:

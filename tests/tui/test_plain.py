@@ -64,7 +64,7 @@ class Terminal:
         self.until("> ")
         self.write(line + "\n")
         self.until(line)
-        shown = self.until("> ")
+        shown = self.until("\n> ") + "\n"
         self.screen = "> " + self.screen
         return shown
 

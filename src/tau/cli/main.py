@@ -145,6 +145,7 @@ def start_mode(mode: str, arguments: ParsedArguments) -> NoReturn:
     # Before anything else is read: the writing process may be about to write the session that is continued.
     piped = import_module("tau.cli.prompts").read_pipe() if mode in ("text", "json") else ""
     strict = mode in ("text", "plain", "tui")  # clients of the other modes rely on a warning
+    picks = mode == "tui" and flags.pop("resume", None) is not None  # the interface lets the person choose a session
     factory = import_module("tau.cli.session_options").create_factory(arguments, strict=strict)
     if arguments.unknown and not factory.extensions:  # else an extension may define it
         raise UsageError(import_module("tau.cli.suggestions").unknown_flags_error(arguments.unknown))
@@ -158,7 +159,7 @@ def start_mode(mode: str, arguments: ParsedArguments) -> NoReturn:
     if arguments.words or piped:
         prompts = import_module("tau.cli.prompts").gather_prompts(arguments.words, piped=piped, resize=resize)
     if mode == "tui":
-        front_end.serve(factory, prompts)
+        front_end.serve(factory, prompts, pick_session=picks)
     open_session = partial(factory.open, mode="json" if mode == "json" else "print")
     if mode == "text" and not prompts:
         raise UsageError(NO_PROMPT)

@@ -184,13 +184,14 @@ class CompletionList:
             self.selected = min(max(self.selected + step * self._visible, 0), len(self.proposals) - 1)
 
     def accept(self, after: str = "") -> Accepted | None:
-        """Accept the selected row and close the list."""
+        """Accept the selected row and close the list. An argument that is complete already is submitted."""
         if not self.open or not self.query:
             return None
         query, proposal = self.query, self.proposals[self.selected]
         self.close()
         drops_quote = query.quoted and after.startswith('"')
-        return Accepted(query.length, proposal.value, proposal.submits, 1 if drops_quote else 0)
+        complete = query.kind == "argument" and proposal.value == query.text
+        return Accepted(query.length, proposal.value, proposal.submits or complete, 1 if drops_quote else 0)
 
     def cancel(self) -> None:
         """Close the list; it stays closed for this word."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from tau.core.conversation.entry_messages import milliseconds
@@ -12,10 +13,12 @@ from tau.core.conversation.prompts import prompt_text
 from tau.records.base import UNSET, BadRecord
 from tau.records.entries import Header, MessageEntry, SessionInfo
 from tau.records.lines import read_entry
+from tau.records.messages import Assistant, Text, User
 from tau.records.replies import SessionRow
 from tau.store.sessions import read_header as header_of
 
 MAX_HEADER_BYTES = 64 * 1024
+HEAD_BYTES = 32 * 1024  # of a file, for its row in a picker
 NO_MESSAGES = "(no messages)"
 
 
@@ -26,6 +29,17 @@ def session_files(folder: Path) -> list[Path]:
     except OSError:
         return []
     return sorted(found, key=_changed, reverse=True)
+
+
+def recent_files(folders: Iterable[Path]) -> list[Path]:
+    """Return the session files of several folders, newest first. Reads none of them."""
+    found: list[tuple[float, str]] = []
+    for folder in folders:
+        with suppress(OSError):
+            found += [
+                (entry.stat().st_mtime, entry.path) for entry in os.scandir(folder) if entry.name.endswith(".jsonl")
+            ]
+    return [Path(path) for _, path in sorted(found, reverse=True)]
 
 
 class UnreadableSession(Exception):
@@ -59,7 +73,7 @@ def by_id(folder: Path, everywhere: Path, id: str, cwd: str) -> list[Path]:
         return own or here
     return [
         path
-        for project in _folders(everywhere)
+        for project in project_folders(everywhere)
         for path in session_files(project)
         if (header := read_header(path)) and header.id.startswith(id)
     ]
@@ -72,7 +86,7 @@ def session_rows(folder: Path, cwd: str | None) -> list[SessionRow]:
 
 
 def all_session_rows(everywhere: Path) -> list[SessionRow]:
-    found = [each for folder in _folders(everywhere) for each in session_rows(folder, None)]
+    found = [each for folder in project_folders(everywhere) for each in session_rows(folder, None)]
     return sorted(found, key=lambda each: each.modified, reverse=True)
 
 
@@ -82,19 +96,62 @@ def session_row(path: Path) -> SessionRow | None:
         return None
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            return SessionRow(
-                path=str(path),
-                id=header.id,
-                cwd=header.cwd,
-                name=_name(data) or UNSET,
-                parent_session_path=header.parent_session,
-                created=milliseconds(header.timestamp),
-                modified=round(path.stat().st_mtime * 1000),
-                message_count=_count(data),
-                first_message=_first_message(data),
-            )
+            return _row(path, header, data, path.stat().st_mtime)
     except (OSError, ValueError):
         return None
+
+
+def _row(path: Path, header: Header, data: mmap.mmap | bytes, modified: float) -> SessionRow:
+    return SessionRow(
+        path=str(path),
+        id=header.id,
+        cwd=header.cwd,
+        name=_name(data) or UNSET,
+        parent_session_path=header.parent_session,
+        created=milliseconds(header.timestamp),
+        modified=round(modified * 1000),
+        message_count=_count(data),
+        first_message=_first_message(data),
+    )
+
+
+def session_head(path: Path) -> SessionRow | None:
+    """The row of a session from the beginning of its file: a later name and later messages are missing."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(HEAD_BYTES)
+            modified = os.fstat(file.fileno()).st_mtime
+    except OSError:
+        return None
+    header = header_of(data.partition(b"\n")[0].strip().removeprefix(b"\xef\xbb\xbf"))
+    return None if header is None else _row(path, header, data, modified)
+
+
+def session_text(path: Path, limit: int) -> str:
+    """The text of the messages of a session, at most `limit` characters, to be searched."""
+    texts: list[str] = []
+    try:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            for at in _messages(data):
+                entry = _entry(data, at)
+                if isinstance(entry, MessageEntry) and (text := message_text(entry.message)):
+                    texts.append(text[:limit])
+                    limit -= len(text)
+                if limit <= 0:
+                    break
+    except (OSError, ValueError):
+        pass
+    return "\n".join(texts)
+
+
+def message_text(message: object) -> str:
+    """The text of a user message or an answer; "" for other messages."""
+    if not isinstance(message, User | Assistant):
+        return ""
+    content = message.content
+    if isinstance(content, str):
+        return content
+    return "\n".join(block.text for block in content if isinstance(block, Text))
 
 
 def read_header(path: Path) -> Header | None:
@@ -110,7 +167,7 @@ def _of(path: Path, cwd: str) -> bool:
     return header is not None and header.cwd == cwd
 
 
-def _folders(everywhere: Path) -> list[Path]:
+def project_folders(everywhere: Path) -> list[Path]:
     """Return the folders of projects, recognised by their names; other folders are ignored."""
     try:
         named = [entry for entry in os.scandir(everywhere) if entry.name.startswith("--") and entry.name.endswith("--")]
@@ -133,14 +190,14 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _count(data: mmap.mmap) -> int:
+def _count(data: mmap.mmap | bytes) -> int:
     count = at = 0
     while (at := data.find(b'\n{"type":"message"', at)) >= 0:
         count, at = count + 1, at + 1
     return count
 
 
-def _name(data: mmap.mmap) -> str | None:
+def _name(data: mmap.mmap | bytes) -> str | None:
     end = len(data)
     while (at := data.rfind(b'\n{"type":"session_info"', 0, end)) >= 0:
         entry = _entry(data, at + 1)
@@ -150,7 +207,7 @@ def _name(data: mmap.mmap) -> str | None:
     return None
 
 
-def _first_message(data: mmap.mmap) -> str:
+def _first_message(data: mmap.mmap | bytes) -> str:
     for at in _messages(data):
         entry = _entry(data, at)
         if isinstance(entry, MessageEntry) and (text := prompt_text(entry)) is not None:
@@ -158,14 +215,14 @@ def _first_message(data: mmap.mmap) -> str:
     return NO_MESSAGES
 
 
-def _messages(data: mmap.mmap) -> Iterator[int]:
+def _messages(data: mmap.mmap | bytes) -> Iterator[int]:
     at = 0
     while (at := data.find(b'\n{"type":"message"', at)) >= 0:
         at += 1
         yield at
 
 
-def _entry(data: mmap.mmap, start: int) -> object:
+def _entry(data: mmap.mmap | bytes, start: int) -> object:
     end = data.find(b"\n", start)
     try:
         return read_entry(data[start : end if end >= 0 else len(data)])

@@ -28,12 +28,12 @@ from tau.tui.terminal import Terminal
 BELOW_THE_BOX = b"\x1b[999B\r\n"
 
 
-def serve(factory: SessionFactory, prompts: Sequence[Prompt]) -> NoReturn:
+def serve(factory: SessionFactory, prompts: Sequence[Prompt], *, pick_session: bool = False) -> NoReturn:
     """Run the interface and exit the process."""
-    run_and_exit(lambda: _serve(factory, prompts))
+    run_and_exit(lambda: _serve(factory, prompts, pick_session))
 
 
-async def _serve(factory: SessionFactory, prompts: Sequence[Prompt]) -> int:
+async def _serve(factory: SessionFactory, prompts: Sequence[Prompt], pick_session: bool) -> int:
     stop = StopRequest()
     waiting: list[Event | Update | UiRequest] = []  # events from before the interface exists
     interface: Interface | None = None
@@ -61,7 +61,7 @@ async def _serve(factory: SessionFactory, prompts: Sequence[Prompt]) -> int:
         for event in waiting:
             interface.on_event(event)
         interface.show()
-        starting = asyncio.ensure_future(interface.start_session(prompts))
+        starting = asyncio.ensure_future(interface.start_session(prompts, pick_session=pick_session))
         try:
             if await stop.unless(starting):
                 await stop.wait()

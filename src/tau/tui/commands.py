@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tau.concurrency.threads import run_in_thread
-from tau.core.text.terminal_text import escape_for_display
 from tau.errors import CommandError
 from tau.records.base import UNSET
 from tau.records.messages import Text, User
@@ -18,6 +17,7 @@ from tau.runtime.app.handle import SessionHandle
 from tau.tui.command import Command
 from tau.tui.commands_copy import COPY_COMMANDS
 from tau.tui.commands_models import MODEL_COMMANDS
+from tau.tui.commands_sessions import SESSION_COMMANDS
 from tau.tui.commands_settings import SETTINGS_COMMANDS
 from tau.tui.commands_share import SHARE_COMMANDS
 from tau.tui.commands_tree import TREE_COMMANDS
@@ -48,36 +48,7 @@ def command_name(line: str) -> str | None:
     return name if len(name) > 1 and "/" not in name[1:] else None
 
 
-# Sessions.
-
-
-async def _new(surface: Surface, rest: str) -> None:
-    if await surface.handle.new_session(None):
-        surface.show_session("new session", 0)
-
-
-async def _resume(surface: Surface, rest: str) -> None:
-    rows = await surface.handle.sessions(everywhere=False)
-    rows = [row for row in rows if row.id != surface.handle.state.current().session_id]
-    if not rows:
-        surface.say("There is no other session of this project.")
-        return
-    names = [escape_for_display(" ".join((row.name or row.first_message or row.id).split())) for row in rows]
-    chosen = await surface.choose("Resume", names)
-    if chosen is not None and await surface.handle.switch_session(rows[chosen].path):
-        surface.show_session(names[chosen], surface.handle.settings.resume_lines)
-
-
-async def _clone(surface: Surface, rest: str) -> None:
-    if await surface.handle.clone():
-        surface.show_session("copy of the session", 0)
-
-
-async def _name(surface: Surface, rest: str) -> None:
-    if rest:
-        await surface.handle.set_session_name(rest)
-    name = surface.handle.state.current().session_name
-    surface.say(f"Session name: {name}" if name else "The session has no name. /name NAME sets it.")
+# The session.
 
 
 async def _session(surface: Surface, rest: str) -> None:
@@ -197,16 +168,13 @@ async def _quit(surface: Surface, rest: str) -> None:
 COMMANDS: tuple[Command, ...] = (
     *SETTINGS_COMMANDS,
     *MODEL_COMMANDS,
+    *SESSION_COMMANDS,
     *COPY_COMMANDS,
     *SHARE_COMMANDS,
-    Command("name", "name the session", _name, "[name]"),
     Command("session", "show file, tokens and cost of the session", _session),
     Command("hotkeys", "show the keys", _hotkeys),
     *TREE_COMMANDS,
-    Command("clone", "continue in a copy of the session", _clone),
-    Command("new", "start a new session", _new),
     Command("compact", "replace the older conversation by a summary", _compact, "[what to focus on]"),
-    Command("resume", "open another session of this project", _resume),
     Command("reload", "reload settings, keys, themes, extensions, skills and prompts", _reload),
     Command("retry", "send the last prompt again", _retry),
     Command("permissions", "show the permissions, or make them stricter", _permissions, "[ask|rules FILE|revoke N]"),

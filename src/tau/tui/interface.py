@@ -142,8 +142,11 @@ class Interface:
         self._display.paint()
         self.start(self.looks.watch(lambda text: self.say(text, "warning")))
 
-    async def start_session(self, prompts: Sequence[Prompt]) -> None:
-        """Start the extensions and send the prompts of the command line; then keys and events drive everything."""
+    async def start_session(self, prompts: Sequence[Prompt], *, pick_session: bool = False) -> None:
+        """Start the extensions and send the prompts of the command line; then keys and events drive everything.
+
+        With `pick_session`, the person chooses a session first.
+        """
         self.handle.on_exit_request(self.quit)
         await self.handle.start()
         self._extensions_started.set()
@@ -151,6 +154,8 @@ class Interface:
         for warning in self._extensions.shortcut_warnings(self._keyboard.bindings):
             self.say(warning, "warning")
         self.start(self._warm_up())
+        if pick_session:
+            await submit(self, "/resume")
         for prompt in prompts:
             await self.handle.submit(prompt.text, prompt.images, "follow_up")
 
@@ -332,6 +337,13 @@ class Interface:
         if lines:
             self.view.transcript.add_entries(list(self.handle.log.messages), lines)
         self._update_footer()
+        self.changed()
+
+    def show_messages(self, title: str, messages: Sequence[object], lines: int) -> None:
+        transcript = self.view.transcript
+        transcript.add_rule(title)
+        transcript.add_entries(messages, lines)
+        transcript.add_rule("back in this session")
         self.changed()
 
     async def submit(self, text: str) -> None:

@@ -11,6 +11,7 @@ from tau.runtime.app.handle import SessionHandle
 from tau.runtime.extensions.dialogs import dialog_id
 from tau.screen.modals import CANCELLED, Modal, Outcome
 from tau.screen.modals.search_list import SearchList
+from tau.store.listing import message_text
 from tau.tui.plain_output import PlainOutput
 from tau.tui.surface import NoticeKind
 
@@ -63,6 +64,11 @@ class PlainSurface:
 
     def show_session(self, title: str, lines: int) -> None:
         self.say(f"This is now: {title}.")
+
+    def show_messages(self, title: str, messages: Sequence[object], lines: int) -> None:
+        texts = [text for message in messages if (text := message_text(message))]
+        shown = "\n".join(texts).split("\n")[-lines:] if lines else []
+        self.say("\n".join([f"{title}:", *shown]))
 
     async def submit(self, text: str) -> None:
         await self.handle.submit(text, (), "steer")

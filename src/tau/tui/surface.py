@@ -62,6 +62,9 @@ class Surface(Protocol):
     def show_session(self, title: str, lines: int) -> None:
         """Another session or branch is open: say which, and show its last lines."""
 
+    def show_messages(self, title: str, messages: Sequence[object], lines: int) -> None:
+        """Show the last lines of a conversation that is not opened."""
+
     async def submit(self, text: str) -> None:
         """Send a prompt, as if it had been typed."""
 

@@ -25,6 +25,7 @@ from tau.runtime.session.session import Session
 if TYPE_CHECKING:
     from tau.runtime.app.model_lists import ModelLists
     from tau.runtime.app.permission_control import PermissionControl
+    from tau.runtime.app.session_files import SessionFiles
     from tau.runtime.app.settings_control import SettingsControl
     from tau.runtime.runs.permission_rules import LoadedRules
     from tau.runtime.runs.permissions import Permits
@@ -154,6 +155,13 @@ class SessionHandle(Operations):
                 self._session.tool_runner, self._make_gate, self._session.services.cwd
             )
         return self._permissions
+
+    @property
+    def session_files(self) -> SessionFiles:
+        """The files of other sessions: to list, search, rename, delete and import."""
+        from tau.runtime.app.session_files import SessionFiles
+
+        return SessionFiles(self._session)
 
     @property
     def model_lists(self) -> ModelLists:

@@ -30,7 +30,7 @@ from tau.runtime.abort import run_to_end
 from tau.runtime.extensions.hook_answers import SummaryGiven
 from tau.runtime.extensions.hooks import Destination
 from tau.runtime.extensions.registry import called_by_handler, calling_session
-from tau.runtime.history.copies import clone, fork, fork_text
+from tau.runtime.history.copies import clone, copy_whole, fork, fork_text
 from tau.runtime.history.session_log import SessionLog
 from tau.runtime.runs.compactor import BranchText
 from tau.store.listing import all_session_rows, session_rows
@@ -134,6 +134,19 @@ class Navigator:
             finally:
                 if session.log is not log:
                     await session.sync.sync_and_close(log, in_use=session.user_bash.runs_in(log))
+            return True
+
+    async def open_copy(self, path: Path) -> bool:
+        """Continue in a copy of a session, also of one that another process has open."""
+        session = self._session
+        async with self._switching:
+            switch = {"reason": "resume", "targetSessionFile": str(path)}
+            if await session.hooks.cancelled("session_before_switch", switch):
+                return False
+            found = await session.services.machine.in_thread(lambda: open_session(path))
+            original = SessionLog(found.header, path, session.write_failed, found.tree)
+            services = session.services
+            await self._switch("fork", lambda: copy_whole(original, services.cwd, services.sessions), restore=True)
             return True
 
     async def _log_for(self, path: Path) -> tuple[SessionLog, bool]:
@@ -267,19 +280,19 @@ class Navigator:
 
     async def sessions(self, everywhere: bool) -> list[SessionRow]:
         """List the sessions of this project, or of all projects, newest first."""
-        around = self._session.services
-        folder = around.sessions
+        services = self._session.services
+        folder = services.sessions
         if folder is None:
             return []
 
         def listed() -> list[SessionRow]:
             if not everywhere:
-                return session_rows(folder, around.cwd)
+                return session_rows(folder, services.cwd)
             # A session folder that the user has chosen contains the sessions of every project itself.
-            usual = folder_for(around.cwd, around.agent_dir or agent_dir())
+            usual = folder_for(services.cwd, services.agent_dir or agent_dir())
             return all_session_rows(folder.parent) if folder == usual else session_rows(folder, None)
 
-        return await around.machine.in_thread(listed)
+        return await services.machine.in_thread(listed)
 
     # Navigation within the session.
 
