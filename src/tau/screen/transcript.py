@@ -38,7 +38,7 @@ class Transcript:
         self.changed = True
         self.look = Look(80, hyperlinks=hyperlinks)
         self.renderers = renderers or Renderers()
-        self._readable = readable
+        self.readable = readable
         self._sections: list[Section] = []
         self.live_top = 0  # the first row that can still change: a resize draws it again, with all below it
         self._base = 0  # the absolute number of the first row of the first section
@@ -95,7 +95,7 @@ class Transcript:
         if self._loaded_events is None:
             from tau.screen.session_events import SessionEvents
 
-            self._loaded_events = SessionEvents(self, self.renderers, self._readable)
+            self._loaded_events = SessionEvents(self, self.renderers, self.readable)
         return self._loaded_events
 
     # What is shown

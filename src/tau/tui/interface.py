@@ -57,6 +57,7 @@ from tau.tui.terminal import Terminal
 from tau.tui.terminal_facts import supports_hyperlinks
 from tau.tui.theme_choice import ThemeChoice, theme_places
 from tau.tui.view import View
+from tau.tui.viewer_feed import ViewerFeed
 
 Dialog = Select | Confirm | Input | Editor
 # Events after which the footer may say something else.
@@ -85,6 +86,7 @@ class Interface:
         self._themes = ThemeChoice(settings.theme, theme_places(factory), settings.terminal.true_color)
         self._display = Display(terminal, self._themes.palette(), self.view, os.environ)
         self._modals = Modals(self._show_modal)
+        self._viewer_feed = ViewerFeed()
         self._questions = Questions(handle.dialogs, loop.time, self._at_rest, self.changed)
         self.view.panels = self._questions
         self._display.on_clock(self._questions.next_change)
@@ -153,6 +155,7 @@ class Interface:
         if isinstance(event, UiRequest):
             self._extension_ui.show(event)
             return
+        self._viewer_feed.on_event(event, now)
         self.view.transcript.apply(event, now)
         self.view.working.apply(event, now)
         if isinstance(event, QueueUpdate):
@@ -186,8 +189,9 @@ class Interface:
         self.changed()
 
     def _show_modal(self, modal: Modal | None) -> None:
-        self.view.modal = modal
-        self.changed()
+        full = modal is not None and getattr(modal, "full_screen", False)
+        self.view.modal = None if full else modal
+        self._display.show_full_screen(modal if full else None)
 
     def _at_rest(self) -> bool:
         """True if a question may take the focus: nothing is typed, and nothing else is open."""
@@ -284,6 +288,18 @@ class Interface:
             self.view.transcript.add_entries(list(self.handle.log.messages), lines)
         self._update_footer()
         self.changed()
+
+    async def show_transcript(self) -> None:
+        from tau.tui.transcript_viewer import Run, view_transcript
+
+        active = self.view.working.active
+        if not active and not self.handle.log.message_count:
+            self.say("The session is empty.")
+            return
+        await view_transcript(self, self.view.transcript, Run(self._viewer_feed, active), self._show_externally)
+
+    async def _show_externally(self, text: str) -> None:
+        await self._input.show_externally(text, self._terminal.handed_over())
 
     async def submit(self, text: str) -> None:
         await submit(self, text)

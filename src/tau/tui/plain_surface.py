@@ -48,6 +48,9 @@ class PlainSurface:
     def show_session(self, title: str, lines: int) -> None:
         self.say(f"This is now: {title}.")
 
+    async def show_transcript(self) -> None:
+        raise CommandError("Plain mode has no viewer. /export writes the session to a file.")
+
     async def submit(self, text: str) -> None:
         await self.handle.submit(text, (), "steer")
         await self.handle.settled()

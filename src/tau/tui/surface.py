@@ -37,6 +37,9 @@ class Surface(Protocol):
     def show_session(self, title: str, lines: int) -> None:
         """Another session or branch is open: say which, and show its last lines."""
 
+    async def show_transcript(self) -> None:
+        """View the whole branch."""
+
     async def submit(self, text: str) -> None:
         """Send a prompt, as if it had been typed."""
 
