@@ -137,6 +137,34 @@ def test_search_goes_to_the_next_and_the_previous_match() -> None:
     assert "answer number" in "".join(span.text for line in lines for span in line if "inverse" in span.style)
 
 
+def test_a_result_is_found_backward_and_a_phrase_over_two_rows() -> None:
+    viewer, _ = made(conversation())
+    shown(viewer)
+    search(viewer, "line 3 of 7")
+    press(viewer, "N")
+    assert any("line 3 of 7" in row for row in shown(viewer))
+    tree = Tree()
+    add(tree, role="user", content=[text("word " * 10 + "the needle")], timestamp=1)
+    viewer, _ = made(tree)
+    shown(viewer, width=56)
+    press(viewer, "home")
+    search(viewer, "the needle")
+    assert "Not found" not in shown(viewer, width=56)[-1]
+
+
+def test_a_long_search_stops_and_goes_on_with_the_next_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tau.screen.viewer.search.MAX_ENTRIES", 5)
+    viewer, _ = made(conversation())
+    shown(viewer)
+    press(viewer, "home")
+    search(viewer, "prompt 7 ")
+    search(viewer, "number answer")
+    assert "n goes on" in shown(viewer)[-1]
+    for _ in range(10):
+        press(viewer, "n")
+    assert shown(viewer)[-1].startswith("Not found below")
+
+
 def test_a_search_that_is_typed_is_edited_and_closed() -> None:
     viewer, _ = made(conversation(2))
     shown(viewer)
@@ -237,3 +265,11 @@ def test_another_branch_is_shown_when_the_leaf_moves() -> None:
     add(tree, role="user", content=[text("other way")], timestamp=1)
     rows = "\n".join(shown(viewer))
     assert "other way" in rows and "answer number 0" in rows and "answer number 2" not in rows
+
+
+def test_the_last_row_says_that_a_question_waits() -> None:
+    tree = conversation(1)
+    viewer = Viewer(
+        Pages(lambda: tree, LiveTail(lambda: tree), Look(80)), lambda: 0.0, print, lambda: "A question waits"
+    )
+    assert shown(viewer)[-1] == "A question waits"

@@ -73,9 +73,9 @@ class Transcript:
             self._sections.pop()
         self.add(CardSection(LineCard(text), key=key))
 
-    def add_entries(self, entries: Sequence[Any], limit: int = RESUME_LINES) -> None:
-        """Show the last lines of a session: entries or messages of one branch, in order."""
-        self._events.add_entries(entries, limit)
+    def add_entries(self, entries: Sequence[Any], limit: int = RESUME_LINES, before: int = 0) -> None:
+        """Show the last lines of a session: entries or messages of one branch, in order, and `before` earlier ones."""
+        self._events.add_entries(entries, limit, before)
 
     def start_bash(self, command: str, now: float, *, hidden: bool = False) -> BashCard:
         """A command of the person at the terminal runs. Its output comes by BashUpdate or `add_output`."""

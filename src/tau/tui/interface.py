@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 from tau import __version__
@@ -59,6 +60,7 @@ from tau.tui.theme_choice import ThemeChoice, theme_places
 from tau.tui.view import View
 from tau.tui.viewer_feed import ViewerFeed
 
+MESSAGES_WITHOUT_LINES = 100  # such as results, which are shown with their calls
 Dialog = Select | Confirm | Input | Editor
 # Events after which the footer may say something else.
 FOOTER_EVENTS = (MessageEnd, ToolEnd, AgentSettled, CompactionEnd, SessionInfoChanged, ThinkingLevelChanged)
@@ -118,7 +120,7 @@ class Interface:
             name = f"{model.provider}/{model.id}" if model else "no model"
             self.view.transcript.add_notice(f"tau {__version__}, {name}. /help lists the commands, Ctrl+C twice exits.")
         if self.handle.log.message_count:
-            self.view.transcript.add_entries(list(self.handle.log.messages), self.handle.settings.resume_lines)
+            self._show_last_lines(self.handle.settings.resume_lines)
         for warning in [*self._input.problems, *self._themes.problems]:
             self.view.transcript.add_notice(warning, "warning")
         self._update_footer()
@@ -285,9 +287,15 @@ class Interface:
     def show_session(self, title: str, lines: int) -> None:
         self.view.transcript.add_rule(title)
         if lines:
-            self.view.transcript.add_entries(list(self.handle.log.messages), lines)
+            self._show_last_lines(lines)
         self._update_footer()
         self.changed()
+
+    def _show_last_lines(self, lines: int) -> None:
+        """Show the end of the branch. Of a long one, only messages that can have these lines are read."""
+        messages = self.handle.log.messages
+        last = list(islice(reversed(messages), lines + MESSAGES_WITHOUT_LINES))[::-1]
+        self.view.transcript.add_entries(last, lines, len(messages) - len(last))
 
     async def show_transcript(self) -> None:
         from tau.tui.transcript_viewer import Run, view_transcript
@@ -296,7 +304,8 @@ class Interface:
         if not active and not self.handle.log.message_count:
             self.say("The session is empty.")
             return
-        await view_transcript(self, self.view.transcript, Run(self._viewer_feed, active), self._show_externally)
+        run = Run(self._viewer_feed, active, self._questions.__len__)
+        await view_transcript(self, self.view.transcript, run, self._show_externally)
 
     async def _show_externally(self, text: str) -> None:
         await self._input.show_externally(text, self._terminal.handed_over())

@@ -27,6 +27,7 @@ class Opener(Surface, Protocol):
 class Run(NamedTuple):
     feed: ViewerFeed
     active: bool  # an answer is made
+    questions: Callable[[], int]  # that wait
 
 
 async def view_transcript(
@@ -37,7 +38,12 @@ async def view_transcript(
     if run.active:
         live.begin(run.feed.partial, interface.now())
     pages = Pages(lambda: interface.handle.tree, live, transcript.look)
-    viewer = Viewer(pages, interface.now, lambda text: interface.start(_copy(interface, viewer, text)))
+    viewer = Viewer(
+        pages,
+        interface.now,
+        copy=lambda text: interface.start(_copy(interface, viewer, text)),
+        notice=lambda: "A question waits: q leaves the transcript" if run.questions() else "",
+    )
     run.feed.listener = live.apply
     try:
         while (outcome := await interface.open(viewer)).action == EDIT:

@@ -2,50 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
+from typing import NamedTuple
 
 from tau.records import messages as m
 from tau.screen.lines import Line, Span, plain_text
 from tau.screen.viewer.pages import Pages, Position
 
+READ_AT_ONCE = 256  # entries
+MAX_ENTRIES = 1_000  # that are made into rows for one search; the next one goes on
 
-def find(pages: Pages, query: str, start: Position, *, backward: bool) -> Position | None:
+
+class Found(NamedTuple):
+    """`position` is None if the text was not found; `stopped` is then where the search ended before it was complete."""
+
+    position: Position | None
+    stopped: Position | None = None
+
+
+def find(pages: Pages, query: str, start: Position, *, backward: bool) -> Found:
     """The next row with the text, after `start` or before it. Upper and lower case do not matter.
 
-    Only entries whose line in the file may have the text are made into rows.
+    Only entries whose line in the file has all words are made into rows, and not more than MAX_ENTRIES of them.
     """
     wanted = " ".join(query.lower().split())
-    if not wanted:
-        return None
-    needle = _needle(wanted)
-    last = -1
-    for item in _items(pages, start.item, backward=backward):
-        if item < pages.live_item and needle is not None and needle not in pages.line(item).lower():
+    words, last, looked = _words(wanted), -1, 0
+    for item, line in _items(pages, start.item, backward=backward) if wanted else ():
+        if line is not None and not _has(line, words):
             continue
         owner = _owner(pages, item)
-        if owner == last:
-            continue
-        last = owner
+        if owner == last or (owner != start.item and (owner < start.item) != backward):
+            continue  # seen already, or a result of a call above the start
+        last, looked = owner, looked + 1
         rows = _matches(pages.rows(owner), wanted)
         if owner == start.item:
             rows = [row for row in rows if (row < start.row if backward else row > start.row)]
-        elif (owner < start.item) != backward:
-            continue  # a result of a call above the start
         if rows:
-            return Position(owner, rows[-1] if backward else rows[0])
-    return None
+            return Found(Position(owner, rows[-1] if backward else rows[0]))
+        if looked == MAX_ENTRIES:
+            return Found(None, Position(owner, 0))
+    return Found(None)
 
 
-def _needle(wanted: str) -> bytes | None:
-    """What the line of an entry must contain; None if the text has no word that is written as it is."""
-    words = [word for word in wanted.split() if word.isascii() and '"' not in word and "\\" not in word]
-    return max(words, key=len).encode() if words else None
+def _words(wanted: str) -> list[bytes]:
+    """What the line of an entry must contain: the words that are written as they are."""
+    words = [word for word in wanted.split() if word.isascii() and word.isalnum()]
+    return [word.encode() for word in words]
 
 
-def _items(pages: Pages, start: int, *, backward: bool) -> Iterable[int]:
-    # An answer is also found by the results of its calls, which follow it.
-    return range(pages.live_item, -1, -1) if backward else range(start, pages.live_item + 1)
+def _has(line: bytes, words: Sequence[bytes]) -> bool:
+    if not words:
+        return True
+    lower = line.lower()
+    return all([word in lower for word in words])
+
+
+def _items(pages: Pages, start: int, *, backward: bool) -> Iterator[tuple[int, bytes | None]]:
+    """Entries with their lines, from `start` on; the live end has no line."""
+    live = pages.live_item
+    if not backward:
+        yield from ((item, pages.line(item)) for item in range(start, live))
+        yield live, None
+        return
+    if start >= live:
+        yield live, None
+    end = min(start + 1, live)  # an answer is also found by the results of its calls, which follow it
+    while end < live and isinstance(pages.message(end), m.ToolResult):
+        end += 1
+    while end > 0:  # files are read forward
+        first = max(end - READ_AT_ONCE, 0)
+        yield from reversed([(item, pages.line(item)) for item in range(first, end)])
+        end = first
 
 
 def _owner(pages: Pages, item: int) -> int:

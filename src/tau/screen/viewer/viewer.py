@@ -33,14 +33,24 @@ class _Search:
 
 
 class Viewer:
-    """`copy` gets the text of an entry. Its outcome is CANCELLED, or EDIT with the text of an entry."""
+    """`copy` gets the text of an entry; what `notice` returns stands in the last row.
+
+    Its outcome is CANCELLED, or EDIT with the text of an entry.
+    """
 
     full_screen = True
 
-    def __init__(self, pages: Pages, clock: Callable[[], float], copy: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        pages: Pages,
+        clock: Callable[[], float],
+        copy: Callable[[str], None],
+        notice: Callable[[], str] = str,
+    ) -> None:
         self._pages = pages
         self._clock = clock
         self._copy = copy
+        self._notice = notice
         self._top = Position(0, 0)
         self._follow = True  # show the end, also when more comes
         self._height = 1
@@ -141,12 +151,16 @@ class Viewer:
         if not search.query:
             return
         start = search.found or Position(self._top.item, self._top.row - 1)
-        found = find(self._pages, search.query, start, backward=backward)
-        if found is None:
-            self.message = f"Not found {'above' if backward else 'below'}: {one_line(search.query)}"
-            return
-        search.found = found
-        self._go_to(self._pages.up(found, self._height // 3))
+        found, stopped = find(self._pages, search.query, start, backward=backward)
+        where, query = "above" if backward else "below", one_line(search.query)
+        if found is not None:
+            search.found = found
+            self._go_to(self._pages.up(found, self._height // 3))
+        elif stopped is not None:
+            search.found = stopped
+            self.message = f"Not found yet {where}: {query} · {'N' if backward else 'n'} goes on"
+        else:
+            self.message = f"Not found {where}: {query}"
 
     def _copy_entry(self) -> None:
         if text := self._text():
@@ -174,8 +188,8 @@ class Viewer:
     def _bottom(self, width: int) -> Line:
         if self._search.typing:
             return (Span("/", "accent"), Span(one_line(self._search.query)))
-        if self.message:
-            return (Span(self.message, "warning"),)
+        if notice := self.message or self._notice():
+            return (Span(notice, "warning"),)
         total = self._pages.live_item
         place = "end" if self._follow else f"{min(self._pages.entry_at(self._top) + 1, total):,} of {total:,}"
         parts = [f"Transcript · {place}", *HELP]
