@@ -92,6 +92,8 @@ LATE = {
     },
     "cli/login.py": {"getpass", "webbrowser"},
     "cli/doctor.py": {"tau.runtime.sandbox.landlock"},
+    "tui/commands_tree.py": {"tau.tui.tree_navigation"},
+    "tui/interface.py": {"tau.tui.transcript_viewer"},
     "llm/apis.py": {"*"},
     "wire/dialects/__init__.py": {"*"},
     "llm/aws.py": {"botocore.config", "botocore.session"},

@@ -107,6 +107,7 @@ class Emulator:
         self.screen = Screen(columns, rows, history=1_000_000, ratio=0.5)
         self._other: Screen | None = None  # the main screen, while the alternate one is shown
         self._unfinished = b""
+        self._kitty_keys: set[str] = set()  # of the main screen, while the alternate one is shown
 
     def feed(self, data: bytes, answer: Callable[[bytes], bool]) -> None:
         """`answer` sees every sequence, and returns whether it was a question."""
@@ -133,5 +134,9 @@ class Emulator:
     def _switch(self, *, alternate: bool) -> None:
         if alternate and self._other is None:
             self._other, self.screen = self.screen, Screen(self.screen.columns, self.screen.lines)
+            self._kitty_keys = self.recorder.modes & {"kitty"}  # each screen has its own
+            self.recorder.modes -= self._kitty_keys
         elif not alternate and self._other is not None:
             self.screen, self._other = self._other, None
+            assert "kitty" not in self.recorder.modes, "the keys of the alternate screen were left on"
+            self.recorder.modes |= self._kitty_keys

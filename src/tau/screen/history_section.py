@@ -22,12 +22,16 @@ from tau.screen.text_section import TextSection
 
 
 class HistorySection:
-    """Shows the last `limit` lines of entries or messages, and how many messages are before them."""
+    """Shows the last `limit` lines of entries or messages, and how many messages are before them.
 
-    def __init__(self, entries: Sequence[Any], renderers: Renderers, limit: int) -> None:
+    `before` is the number of messages before the first of `entries`.
+    """
+
+    def __init__(self, entries: Sequence[Any], renderers: Renderers, limit: int, before: int = 0) -> None:
         self._entries = entries
         self._renderers = renderers
         self._limit = limit
+        self._before = before
         self._made: list[Block] | None = None
 
     @property
@@ -59,7 +63,7 @@ class HistorySection:
                     block = Block(_End(block.card, count - block.lead - (self._limit - lines)))
                 lines += count
                 blocks.append(block)
-        earlier = sum(_is_message(entry) for entry in self._entries[:left])
+        earlier = self._before + sum(_is_message(entry) for entry in self._entries[:left])
         if earlier:
             word = "message" if earlier == 1 else "messages"
             blocks.append(Block(LineCard(f"… {earlier:,} earlier {word} · {look.viewer_key}"), lead=True))

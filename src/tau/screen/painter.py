@@ -86,6 +86,10 @@ class Painter:
         self._pen.show(True)
         return self._pen.finish(self.synchronized)
 
+    @property
+    def cursor_visible(self) -> bool:
+        return self._pen.visible
+
     def restart(self, row: int) -> None:
         """Another program has written to the terminal: the cursor's line is now row `row`, the first that is drawn."""
         self.first_visible = row
@@ -204,7 +208,7 @@ class _Pen:
     def __init__(self, row: int = 0) -> None:
         self.row = row
         self.column: int | None = None  # None: not certain
-        self._visible = True
+        self.visible = True
         self._parts: list[str] = []
 
     def add(self, sequence: str) -> None:
@@ -221,9 +225,9 @@ class _Pen:
         self.column = None if self.column is None else self.column + cells
 
     def show(self, visible: bool) -> None:
-        if visible != self._visible:
+        if visible != self.visible:
             self._parts.append(SHOW_CURSOR if visible else HIDE_CURSOR)
-            self._visible = visible
+            self.visible = visible
 
     def climb(self, count: int) -> None:
         if count > 0:
@@ -251,7 +255,7 @@ class _Pen:
         self._parts.clear()
         if synchronized:
             return f"{BEGIN_UPDATE}{text}{END_UPDATE}".encode()
-        if not self._visible:
+        if not self.visible:
             return text.encode()
         return f"{HIDE_CURSOR}{text}{'' if text.endswith(SHOW_CURSOR) else SHOW_CURSOR}".encode()
 

@@ -79,8 +79,8 @@ class SessionEvents:
                 self._target.add_card(notice)
         return True
 
-    def add_entries(self, entries: Sequence[Any], limit: int) -> None:
-        self._target.add(HistorySection(entries, self._renderers, limit))
+    def add_entries(self, entries: Sequence[Any], limit: int, before: int = 0) -> None:
+        self._target.add(HistorySection(entries, self._renderers, limit, before))
 
     def start_bash(self, command: str, now: float, *, hidden: bool = False) -> BashCard:
         card = BashCard(command, now, hidden=hidden)

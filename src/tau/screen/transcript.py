@@ -38,7 +38,7 @@ class Transcript:
         self.changed = True
         self.look = Look(80, hyperlinks=hyperlinks)
         self.renderers = renderers or Renderers()
-        self._readable = readable
+        self.readable = readable
         self._sections: list[Section] = []
         self.live_top = 0  # the first row that can still change: a resize draws it again, with all below it
         self._base = 0  # the absolute number of the first row of the first section
@@ -73,9 +73,9 @@ class Transcript:
             self._sections.pop()
         self.add(CardSection(LineCard(text), key=key))
 
-    def add_entries(self, entries: Sequence[Any], limit: int = RESUME_LINES) -> None:
-        """Show the last lines of a session: entries or messages of one branch, in order."""
-        self._events.add_entries(entries, limit)
+    def add_entries(self, entries: Sequence[Any], limit: int = RESUME_LINES, before: int = 0) -> None:
+        """Show the last lines of a session: entries or messages of one branch, in order, and `before` earlier ones."""
+        self._events.add_entries(entries, limit, before)
 
     def start_bash(self, command: str, now: float, *, hidden: bool = False) -> BashCard:
         """A command of the person at the terminal runs. Its output comes by BashUpdate or `add_output`."""
@@ -95,7 +95,7 @@ class Transcript:
         if self._loaded_events is None:
             from tau.screen.session_events import SessionEvents
 
-            self._loaded_events = SessionEvents(self, self.renderers, self._readable)
+            self._loaded_events = SessionEvents(self, self.renderers, self.readable)
         return self._loaded_events
 
     # What is shown

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 
+from tau.screen.modals import Modal
 from tau.screen.painter import Painter
 from tau.screen.styles import Palette
 from tau.tui.frames import FrameScheduler, frame_interval_s
+from tau.tui.full_screen import FullScreen
 from tau.tui.terminal import Terminal
 from tau.tui.view import Size, View
 
@@ -24,10 +26,11 @@ class Display:
         self._tick: asyncio.TimerHandle | None = None
         self._frames = FrameScheduler(self._paint, lambda: terminal.ready, frame_interval_s(environment))
         self._next_change: Callable[[], float | None] = lambda: None
+        self._full_screen: FullScreen | None = None  # on the alternate screen
         self._after_frame: Callable[[], None] = lambda: None
         terminal.on_ready(lambda: self.changed(at_once=True))
         terminal.on_resize(lambda: None, self._on_resize)
-        terminal.on_hand_over(lambda: self._painter.leave(self._view.box_top))
+        terminal.on_hand_over(self._free_line)
         terminal.on_resume(self._on_resume)
 
     def on_clock(self, next_change: Callable[[], float | None]) -> None:
@@ -50,6 +53,8 @@ class Display:
         """Draw what is on the screen again, in other colours."""
         self._painter.palette = palette
         self._painter.forget()
+        if self._full_screen is not None:
+            self._full_screen.use_palette(palette)
         self.changed(at_once=True)
 
     def redraw(self) -> None:
@@ -61,9 +66,30 @@ class Display:
         self._frames.paused = True
         if self._tick is not None:
             self._tick.cancel()
-        self._terminal.write(self._painter.leave(self._view.box_top))
+        self._terminal.write(self._free_line())
+
+    def show_full_screen(self, modal: Modal | None) -> None:
+        """Show a modal on the alternate screen; None: the normal screen, as it was."""
+        if self._full_screen is not None:
+            self._terminal.write(self._full_screen.leave())
+            before, self._full_screen = self._full_screen.size, None
+            if before != self._terminal.size:
+                self._on_resize(*self._terminal.size)
+        if modal is not None:
+            palette, visible = self._painter.palette, self._painter.cursor_visible
+            self._full_screen = FullScreen(modal, self._terminal, palette, cursor_visible=visible)
+        self.changed(at_once=True)
+
+    def _free_line(self) -> bytes:
+        """Leave the transcript, and the cursor on a free line below it."""
+        before = b"" if self._full_screen is None else self._full_screen.leave()
+        return before + self._painter.leave(self._view.box_top)
 
     def _on_resize(self, rows: int, columns: int) -> None:
+        if self._full_screen is not None:  # the normal screen is drawn when it is shown again
+            self._full_screen.resize()
+            self.changed(at_once=True)
+            return
         live_top = self._view.transcript.live_top
         self._painter.resize(rows, columns, reflows=self._terminal.reflows, live_top=live_top)
         self.changed(at_once=True)
@@ -72,17 +98,26 @@ class Display:
         """Another program had the terminal: draw the box below what it left."""
         self._painter.restart(self._view.box_top)
         self._painter.resize(*self._terminal.size, reflows=False)
+        if self._full_screen is not None:
+            self._full_screen.enter()
+            self._full_screen.size = self._terminal.size
         self.changed(at_once=True)
 
     def _paint(self) -> None:
         now = asyncio.get_running_loop().time()
+        if self._full_screen is not None:
+            self._full_screen.paint()
+        else:
+            self._paint_view(now)
+        self._after_frame()
+        self._schedule_tick(now)
+
+    def _paint_view(self, now: float) -> None:
         size = Size(*self._terminal.size)
         self._painter.synchronized = self._terminal.facts.synchronized
         data = self._painter.paint(self._view.frame(size, self._painter.first_visible, now))
         if data:
             self._terminal.write(data)
-        self._after_frame()
-        self._schedule_tick(now)
 
     def _schedule_tick(self, now: float) -> None:
         """While something counts time, paint again without an event."""

@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 from tau import __version__
@@ -59,7 +60,9 @@ from tau.tui.terminal import Terminal
 from tau.tui.terminal_facts import supports_hyperlinks
 from tau.tui.theme_choice import ThemeChoice, theme_places
 from tau.tui.view import View
+from tau.tui.viewer_feed import ViewerFeed
 
+MESSAGES_WITHOUT_LINES = 100  # such as results, which are shown with their calls
 Dialog = Select | Confirm | Input | Editor
 # Events after which the footer may say something else.
 FOOTER_EVENTS = (MessageEnd, ToolEnd, AgentSettled, CompactionEnd, SessionInfoChanged, ThinkingLevelChanged)
@@ -94,6 +97,7 @@ class Interface:
         self._display = Display(terminal, self._themes.palette(), self.view, os.environ)
         self.looks = ScreenLooks(self._themes, self._use_palette, self._follow_settings, self._reload_keys)
         self._modals = Modals(self._show_modal)
+        self._viewer_feed = ViewerFeed()
         self._questions = Questions(
             handle.dialogs, loop.time, self._at_rest, self.changed, lambda: terminal.input_waits
         )
@@ -135,7 +139,7 @@ class Interface:
             name = f"{model.provider}/{model.id}" if model else "no model"
             self.view.transcript.add_notice(f"tau {__version__}, {name}. /help lists the commands, Ctrl+C twice exits.")
         if self.handle.log.message_count:
-            self.view.transcript.add_entries(list(self.handle.log.messages), self.handle.settings.resume_lines)
+            self._show_last_lines(self.handle.settings.resume_lines)
         for warning in [*self._input.problems, *self._themes.problems]:
             self.view.transcript.add_notice(warning, "warning")
         self._update_footer()
@@ -193,6 +197,7 @@ class Interface:
         if isinstance(event, UiRequest):
             self._extensions.show(event)
             return
+        self._viewer_feed.on_event(event, now)
         self.view.transcript.apply(event, now)
         self.view.working.apply(event, now)
         self._notices.on_event(event)
@@ -255,8 +260,9 @@ class Interface:
         self.changed()
 
     def _show_modal(self, modal: Modal | None) -> None:
-        self.view.modal = modal
-        self.changed()
+        full = modal is not None and getattr(modal, "full_screen", False)
+        self.view.modal = None if full else modal
+        self._display.show_full_screen(modal if full else None)
 
     def _at_rest(self) -> bool:
         """True if a question may take the focus: nothing is typed, and nothing else is open."""
@@ -335,7 +341,7 @@ class Interface:
     def show_session(self, title: str, lines: int) -> None:
         self.view.transcript.add_rule(title)
         if lines:
-            self.view.transcript.add_entries(list(self.handle.log.messages), lines)
+            self._show_last_lines(lines)
         self._update_footer()
         self.changed()
 
@@ -345,6 +351,25 @@ class Interface:
         transcript.add_entries(messages, lines)
         transcript.add_rule("back in this session")
         self.changed()
+
+    def _show_last_lines(self, lines: int) -> None:
+        """Show the end of the branch. Of a long one, only messages that can have these lines are read."""
+        messages = self.handle.log.messages
+        last = list(islice(reversed(messages), lines + MESSAGES_WITHOUT_LINES))[::-1]
+        self.view.transcript.add_entries(last, lines, len(messages) - len(last))
+
+    async def show_transcript(self) -> None:
+        from tau.tui.transcript_viewer import Run, view_transcript
+
+        active = self.view.working.active
+        if not active and not self.handle.log.message_count:
+            self.say("The session is empty.")
+            return
+        run = Run(self._viewer_feed, active, self._questions.__len__)
+        await view_transcript(self, self.view.transcript, run, self._show_externally)
+
+    async def _show_externally(self, text: str) -> None:
+        await self._input.show_externally(text, self._terminal.handed_over())
 
     async def submit(self, text: str) -> None:
         await submit(self, text)

@@ -70,6 +70,9 @@ class PlainSurface:
         shown = "\n".join(texts).split("\n")[-lines:] if lines else []
         self.say("\n".join([f"{title}:", *shown]))
 
+    async def show_transcript(self) -> None:
+        raise CommandError("Plain mode has no viewer. /export writes the session to a file.")
+
     async def submit(self, text: str) -> None:
         await self.handle.submit(text, (), "steer")
         await self.handle.settled()

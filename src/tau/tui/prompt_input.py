@@ -94,13 +94,17 @@ class PromptInput:
 
     async def edit_externally(self, handed_over: AbstractContextManager[object]) -> None:
         """Let an external editor change the text. `handed_over` gives it the terminal."""
+        self.editor.set_expanded(await self.show_externally(self.editor.expanded(), handed_over))
+
+    async def show_externally(self, text: str, handed_over: AbstractContextManager[object]) -> str:
+        """Open a text in an external editor. Returns it as the editor left it."""
         from tau.tui.external_editor import edit_externally, editor_command
 
         command = editor_command(self._handle.settings.external_editor, os.environ, self._handle.cwd)
-        edited = await edit_externally(self.editor.expanded(), command, handed_over)
+        edited = await edit_externally(text, command, handed_over)
         if edited.text is None:
             raise CommandError(edited.error)
-        self.editor.set_expanded(edited.text)
+        return edited.text
 
     def paste(self, text: str) -> Query | None:
         """Insert pasted text; the paths of images that were dropped onto the terminal become images.

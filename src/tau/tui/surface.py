@@ -65,6 +65,9 @@ class Surface(Protocol):
     def show_messages(self, title: str, messages: Sequence[object], lines: int) -> None:
         """Show the last lines of a conversation that is not opened."""
 
+    async def show_transcript(self) -> None:
+        """View the whole branch."""
+
     async def submit(self, text: str) -> None:
         """Send a prompt, as if it had been typed."""
 

@@ -21,6 +21,8 @@ from tau.tui.terminal_facts import TerminalFacts
 from tau.tui.terminal_input import TerminalInput
 from tau.tui.terminal_modes import (
     ABORT_FRAME,
+    ALTERNATE_SCREEN,
+    ALTERNATE_SCREEN_KITTY,
     END_FRAME,
     KITTY_KEYS,
     OTHER_KEYS,
@@ -132,6 +134,12 @@ class Terminal:
         """The title before is restored at the end."""
         save = self._modes.enable(SAVED_TITLE)
         self.write(save + f"\x1b]2;{escape_for_display(title, '')}\x1b\\".encode(errors="replace"))
+
+    def alternate_screen(self, on: bool) -> bytes:
+        """What to write to switch to the alternate screen, or back; it is switched back at the end in any case."""
+        if on:
+            return self._modes.enable(ALTERNATE_SCREEN_KITTY if self.facts.kitty_keys else ALTERNATE_SCREEN)
+        return self._modes.disable(ALTERNATE_SCREEN_KITTY) + self._modes.disable(ALTERNATE_SCREEN)
 
     def set_progress(self, busy: bool) -> None:
         """Show in the window's tab or task bar that something is going on."""

@@ -22,6 +22,9 @@ COLOR_SCHEME_EVENTS = Mode("colorSchemeEvents", b"\x1b[?2031h", b"\x1b[?2031l")
 # Cyrillic one).
 KITTY_KEYS = Mode("kittyKeys", b"\x1b[>5u", b"\x1b[<u")
 OTHER_KEYS = Mode("modifyOtherKeys", b"\x1b[>4;2m", b"\x1b[>4;0m")
+# The keys of the kitty protocol are set for each screen.
+ALTERNATE_SCREEN = Mode("alternateScreen", b"\x1b[?1049h\x1b[H", b"\x1b[?1049l")
+ALTERNATE_SCREEN_KITTY = Mode("alternateScreen", b"\x1b[?1049h\x1b[H\x1b[>5u", b"\x1b[<u\x1b[?1049l")
 PROGRESS = Mode("progress", b"\x1b]9;4;3\x1b\\", b"\x1b]9;4;0\x1b\\")
 SAVED_TITLE = Mode("title", b"\x1b[22;2t", b"\x1b[23;2t")
 
