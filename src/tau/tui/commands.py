@@ -244,12 +244,6 @@ def permissions_text(state: PermissionState) -> str:
     return "\n".join(lines)
 
 
-async def _hotkeys(surface: Surface, rest: str) -> None:
-    rows = surface.hotkeys()
-    width = max((len(keys) for keys, _ in rows), default=0)
-    surface.say("\n".join(f"{keys:<{width}}  {about}" for keys, about in rows))
-
-
 async def _help(surface: Surface, rest: str) -> None:
     rows = [(f"/{command.name} {command.hint}".strip(), command.about) for command in COMMANDS]
     for offered in await surface.handle.commands():
@@ -283,7 +277,6 @@ COMMANDS: tuple[Command, ...] = (
     Command("copy", "copy the last answer", _copy),
     Command("name", "name the session", _name, "[name]"),
     Command("session", "show file, tokens and cost of the session", _session),
-    Command("hotkeys", "show the keys", _hotkeys),
     Command("fork", "continue from an earlier message in a new session", _fork),
     Command("clone", "continue in a copy of the session", _clone),
     Command("new", "start a new session", _new),
