@@ -58,7 +58,7 @@ INSIDE = {
         "runs": {"", "extensions", "history", "models"},
         "session": {"", "runs", "extensions", "history", "models"},
         "protocol": {"", "session"},
-        "app": {"", "machine", "sandbox", "session", "runs", "extensions", "history", "models"},
+        "app": {"", "machine", "sandbox", "session", "runs", "extensions", "history", "models", "login"},
     },
 }
 
@@ -128,7 +128,7 @@ LATE = {
         *("tau.runtime.runs.permission_rules", "tau.runtime.runs.permissions", "tau.runtime.models.record_replay"),
         "tau.llm.scripted",
         *("tau.runtime.sandbox.files", "tau.runtime.sandbox.policy", "tau.tools.preview"),
-        "tau.runtime.app.settings_control",
+        *("tau.runtime.app.settings_control", "tau.runtime.app.login_control"),
     },
     "runtime/app/extension_plan.py": {"tau.runtime.session.extension_actions", "tau.runtime.extensions.loader"},
     "export/markdown.py": {"pyromark"},
@@ -138,7 +138,8 @@ LATE = {
     "core/text/markup.py": {"pyromark"},
     "core/text/highlight.py": {"pygments.lexers", "pygments.token"},
     "screen/cells.py": {"wcwidth"},
-    "tui/commands_settings.py": {"tau.tui.settings_menu"},
+    "tui/commands_settings.py": {"tau.tui.settings_menu", "tau.tui.login_menu"},
+    "tui/submit.py": {"tau.tui.login_menu"},
     "screen/transcript.py": {"tau.screen.session_events"},
     "core/checks/permissions.py": {"tau.core.shell.lines"},
     "core/shell/tree.py": {"tree_sitter", "tree_sitter_bash"},

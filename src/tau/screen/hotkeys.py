@@ -19,7 +19,6 @@ GROUPS: dict[Context, str] = {
     "viewer": "transcript viewer",
     "search": "search in the viewer",
 }
-NEEDS_EXTENDED_KEYS = "this terminal does not send it: see /terminal"
 # Control characters that have a byte of their own, besides the letters. Ctrl+I, Ctrl+M and Ctrl+[ are other keys.
 _CONTROL_BYTES = frozenset("abcdefghjklnopqrstuvwxyz@\\]^_-") | {"space"}
 _WITHOUT_MODIFIERS = frozenset({"enter", "tab", "backspace", "escape", "space"})  # in the old encoding
@@ -38,7 +37,7 @@ def hotkeys(bindings: Bindings, *, extended: bool) -> list[Hotkey]:
     for action in KEYS:
         if keys := bindings.keys(action.id):
             lost = [key_label(key, bindings.platform) for key in keys if not extended and not is_plain(key)]
-            missing = f"{', '.join(lost)}: {NEEDS_EXTENDED_KEYS}" if lost else ""
+            missing = f"this terminal does not send {', '.join(lost)}" if lost else ""
             labels = ", ".join(key_label(key, bindings.platform) for key in keys)
             rows.append(Hotkey(labels, action.description, GROUPS[action.context], missing))
     return rows

@@ -29,7 +29,21 @@ async def _hotkeys(surface: Surface, rest: str) -> None:
     surface.say("\n".join(f"{row.keys:<{width}}  {row.about}" for row in rows))
 
 
+async def _login(surface: Surface, rest: str) -> None:
+    from tau.tui.login_menu import log_in
+
+    await log_in(surface, rest)
+
+
+async def _logout(surface: Surface, rest: str) -> None:
+    from tau.tui.login_menu import log_out
+
+    await log_out(surface, rest)
+
+
 SETTINGS_COMMANDS = (
     Command("settings", "change the settings", _settings, "[name] [value]", _setting_names),
     Command("hotkeys", "show the keys", _hotkeys),
+    Command("login", "store an API key, or log in", _login, "[provider]"),
+    Command("logout", "remove a stored key or login", _logout, "[provider]"),
 )

@@ -257,7 +257,15 @@ class Interface:
         name = command_name(text)
         if name is None or find_command(name.removeprefix("/")) is None:
             await self._extensions_started.wait()
-        await submit(self, text, images, queue)
+        try:
+            await submit(self, text, images, queue)
+        finally:
+            self.command_ended()
+
+    def command_ended(self) -> None:
+        """A command may have changed what the footer says, such as the model."""
+        self._update_footer()
+        self.changed()
 
     def suspend(self) -> None:
         self._terminal.suspend()

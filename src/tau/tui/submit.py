@@ -55,5 +55,11 @@ async def send_prompt(surface: Surface, text: str, images: Sequence[Image], queu
     expanded, attached = text, list[Image]()
     if "@" in text:
         expanded, attached = await loop.run_in_executor(None, lambda: attach_files(text, handle.cwd, resize=resize))
+    if handle.models.current is None and surface.looks is not None:
+        from tau.tui.login_menu import choose_first_model
+
+        if not await choose_first_model(surface):
+            surface.set_editor_text(text)
+            return
     if expanded.strip() or images or attached:
         await handle.submit(expanded, [*images, *attached], queue)

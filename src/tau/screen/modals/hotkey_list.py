@@ -17,7 +17,7 @@ class HotkeyList:
 
     def __init__(self, rows: Sequence[Hotkey], *, peek: bool = False) -> None:
         shown = [
-            ListRow(row.keys, " · ".join(filter(None, (row.about, row.group, row.missing))), f"{row.about} {row.keys}")
+            ListRow(row.keys, " · ".join(filter(None, (row.about, row.missing, row.group))), f"{row.about} {row.keys}")
             for row in rows
         ]
         self._list = SearchList("Keys", shown)
