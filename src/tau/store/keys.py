@@ -105,7 +105,11 @@ class Keys:
         ] = []  # other values in models.json that may be secrets: headers, secrets of OAuth clients
         self.refreshable: frozenset[str] = frozenset()  # providers whose logins tau can refresh
         self.auth_file = auth_file
-        file = AuthFile(auth_file)
+        self.reload()
+
+    def reload(self) -> None:
+        """Read auth.json, at the start and when a key was stored or removed. Blocks."""
+        file = AuthFile(self.auth_file)
         entries = file.read()
         self._saved = {name: entry for name, entry in entries.items() if _is_key(entry)}
         self._logins = _logins(entries)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
+from tau.tui.command import Command
 from tau.tui.commands import find_command
 from tau.tui.surface import Surface
 from tau.tui.view import View
@@ -27,6 +28,8 @@ class Interface(Surface, Protocol):
     def take_submission(self, *, follow_up: bool) -> None: ...
     def deny_question(self) -> bool: ...
     def suspend(self) -> None: ...
+    def show_help(self) -> None: ...
+    def command_ended(self) -> None: ...
     async def edit_externally(self) -> None: ...
     async def paste_image(self) -> None: ...
     def now(self) -> float: ...
@@ -60,6 +63,7 @@ class Actions:
             "app.message.dequeue": lambda: interface.start(self.dequeue()),
             "app.transcript.open": run("transcript"),
             "app.redraw": run("redraw"),
+            "app.help": interface.show_help,
             "tui.input.submit": lambda: interface.take_submission(follow_up=False),
         }
 
@@ -136,6 +140,7 @@ class Actions:
             return
         model, level, _ = chosen
         interface.say(f"{model.provider}/{model.id}, thinking {level}")
+        interface.command_ended()
 
     async def _cycle_thinking(self) -> None:
         level = await self._interface.handle.cycle_thinking_level(save=False)
@@ -157,6 +162,12 @@ class Actions:
         def run() -> None:
             command = find_command(name)
             if command is not None:
-                self._interface.start(command.run(self._interface, ""))
+                self._interface.start(self._run(command))
 
         return run
+
+    async def _run(self, command: Command) -> None:
+        try:
+            await command.run(self._interface, "")
+        finally:
+            self._interface.command_ended()

@@ -142,12 +142,6 @@ def permissions_text(state: PermissionState) -> str:
     return "\n".join(lines)
 
 
-async def _hotkeys(surface: Surface, rest: str) -> None:
-    rows = surface.hotkeys()
-    width = max((len(keys) for keys, _ in rows), default=0)
-    surface.say("\n".join(f"{keys:<{width}}  {about}" for keys, about in rows))
-
-
 async def _help(surface: Surface, rest: str) -> None:
     rows = [(f"/{command.name} {command.hint}".strip(), command.about) for command in COMMANDS]
     for offered in await surface.handle.commands():
@@ -172,7 +166,6 @@ COMMANDS: tuple[Command, ...] = (
     *COPY_COMMANDS,
     *SHARE_COMMANDS,
     Command("session", "show file, tokens and cost of the session", _session),
-    Command("hotkeys", "show the keys", _hotkeys),
     *TREE_COMMANDS,
     Command("compact", "replace the older conversation by a summary", _compact, "[what to focus on]"),
     Command("reload", "reload settings, keys, themes, extensions, skills and prompts", _reload),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tau.runtime.app.handle import SessionHandle
+from tau.screen.modals.hotkey_list import HotkeyList
 from tau.tui.command import Command
 from tau.tui.surface import Surface
 
@@ -19,4 +20,30 @@ def _setting_names(handle: SessionHandle) -> list[str]:
     return setting_names()
 
 
-SETTINGS_COMMANDS = (Command("settings", "change the settings", _settings, "[name] [value]", _setting_names),)
+async def _hotkeys(surface: Surface, rest: str) -> None:
+    rows = surface.hotkeys()
+    if surface.looks is not None:
+        await surface.open(HotkeyList(rows))
+        return
+    width = max((len(row.keys) for row in rows), default=0)
+    surface.say("\n".join(f"{row.keys:<{width}}  {row.about}" for row in rows))
+
+
+async def _login(surface: Surface, rest: str) -> None:
+    from tau.tui.login_menu import log_in
+
+    await log_in(surface, rest)
+
+
+async def _logout(surface: Surface, rest: str) -> None:
+    from tau.tui.login_menu import log_out
+
+    await log_out(surface, rest)
+
+
+SETTINGS_COMMANDS = (
+    Command("settings", "change the settings", _settings, "[name] [value]", _setting_names),
+    Command("hotkeys", "show the keys", _hotkeys),
+    Command("login", "store an API key, or log in", _login, "[provider]"),
+    Command("logout", "remove a stored key or login", _logout, "[provider]"),
+)

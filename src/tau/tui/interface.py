@@ -31,11 +31,11 @@ from tau.runtime.app.factory import SessionFactory
 from tau.runtime.app.handle import SessionHandle
 from tau.runtime.app.process import GarbageCollector, StopRequest
 from tau.runtime.models.readable_errors import readable_error
-from tau.screen.bindings import key_label
 from tau.screen.completion import Proposal, Query
-from tau.screen.input_events import Focus, InputEvent, Reply
-from tau.screen.key_table import KEYS
+from tau.screen.hotkeys import Hotkey, hotkeys
+from tau.screen.input_events import Focus, InputEvent, Paste, Reply
 from tau.screen.modals import Modal, Outcome
+from tau.screen.modals.hotkey_list import HotkeyList
 from tau.screen.modals.search_list import ListRow, SearchList
 from tau.screen.renderers import Renderers
 from tau.screen.transcript import Transcript
@@ -293,7 +293,15 @@ class Interface:
         name = command_name(text)
         if name is None or find_command(name.removeprefix("/")) is None:
             await self._extensions_started.wait()
-        await submit(self, text, images, queue)
+        try:
+            await submit(self, text, images, queue)
+        finally:
+            self.command_ended()
+
+    def command_ended(self) -> None:
+        """A command may have changed what the footer says, such as the model."""
+        self._update_footer()
+        self.changed()
 
     def deny_question(self) -> bool:
         """Deny or cancel the question that is shown above the editor. Returns False if there is none."""
@@ -399,10 +407,14 @@ class Interface:
     def quit(self) -> None:
         self._stop.ask(ANSWERED)
 
-    def hotkeys(self) -> Sequence[tuple[str, str]]:
-        bindings = self._keyboard.bindings
-        return [
-            (", ".join(key_label(key, self._input.platform) for key in keys), action.description)
-            for action in KEYS
-            if (keys := bindings.keys(action.id))
-        ]
+    def hotkeys(self) -> Sequence[Hotkey]:
+        return hotkeys(self._keyboard.bindings, extended=self._terminal.facts.extended_keys)
+
+    def show_help(self) -> None:
+        """Show the keys until the next character, which is then in the editor, after the one that opened the list."""
+        self._modals.peek(HotkeyList(self.hotkeys(), peek=True), self._on_help_closed)
+
+    def _on_help_closed(self, outcome: Outcome) -> None:
+        if outcome.action == "type":
+            opened_by = "?" if "?" in self._keyboard.bindings.keys("app.help") else ""
+            self._keyboard.handle([Paste(opened_by + outcome.value)])

@@ -16,6 +16,7 @@ class Modals:
         self._show = show
         self._modal: Modal | None = None
         self._outcome: asyncio.Future[Outcome] | None = None
+        self._on_close: Callable[[Outcome], None] | None = None  # instead of `_outcome`
 
     @property
     def open(self) -> bool:
@@ -34,6 +35,12 @@ class Modals:
                 self._modal = self._outcome = None
                 self._show(None)
 
+    def peek(self, modal: Modal, on_close: Callable[[Outcome], None]) -> None:
+        """Show a modal from now on. Keys that follow in the same read get to it, and to what `on_close` makes of it."""
+        self.cancel()
+        self._modal, self._outcome, self._on_close = modal, None, on_close
+        self._show(modal)
+
     def key(self, key: Key, actions: Sequence[str]) -> bool:
         """Handle a key. False: no modal is open."""
         if self._modal is None:
@@ -44,12 +51,16 @@ class Modals:
     def paste(self, text: str) -> bool:
         if self._modal is None:
             return False
-        self._modal.paste(text)
+        self._close_with(self._modal.paste(text))
         return True
 
     def cancel(self) -> None:
         self._close_with(CANCELLED)
 
     def _close_with(self, outcome: Outcome | None) -> None:
-        if outcome is not None and self._outcome is not None and not self._outcome.done():
+        if outcome is not None and self._on_close is not None:
+            on_close, self._on_close, self._modal = self._on_close, None, None
+            self._show(None)
+            on_close(outcome)
+        elif outcome is not None and self._outcome is not None and not self._outcome.done():
             self._outcome.set_result(outcome)

@@ -9,6 +9,7 @@ from tau.errors import CommandError
 from tau.records.dialogs import Select
 from tau.runtime.app.handle import SessionHandle
 from tau.runtime.extensions.dialogs import dialog_id
+from tau.screen.hotkeys import Hotkey
 from tau.screen.modals import CANCELLED, Modal, Outcome
 from tau.screen.modals.search_list import SearchList
 from tau.store.listing import message_text
@@ -90,5 +91,6 @@ class PlainSurface:
     def quit(self) -> None:
         self._quit()
 
-    def hotkeys(self) -> Sequence[tuple[str, str]]:
-        return [("Ctrl+C", "stop the answer; discard the line"), ("Ctrl+D", "exit"), ("Enter", "send the line")]
+    def hotkeys(self) -> Sequence[Hotkey]:
+        rows = [("Ctrl+C", "stop the answer; discard the line"), ("Ctrl+D", "exit"), ("Enter", "send the line")]
+        return [Hotkey(keys, about) for keys, about in rows]

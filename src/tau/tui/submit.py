@@ -56,6 +56,12 @@ async def send_prompt(surface: Surface, text: str, images: Sequence[Image], queu
         from tau.tui.attachments import attach_files
 
         expanded, attached = await loop.run_in_executor(None, lambda: attach_files(text, handle.cwd, resize=resize))
+    if handle.models.current is None and surface.looks is not None:
+        from tau.tui.login_menu import choose_first_model
+
+        if not await choose_first_model(surface):
+            surface.set_editor_text(text)
+            return
     if expanded.strip() or images or attached:
         waits = handle.runs.retry_attempt > 0  # it joins the run that is tried again, and is not a prompt after it
         await handle.submit(expanded, [*images, *attached], queue, queue=waits)

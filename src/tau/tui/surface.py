@@ -7,6 +7,7 @@ from typing import Literal, Protocol
 
 from tau.records.settings import Settings
 from tau.runtime.app.handle import SessionHandle
+from tau.screen.hotkeys import Hotkey
 from tau.screen.modals import Modal, Outcome
 
 NoticeKind = Literal["info", "warning", "error"]
@@ -80,5 +81,5 @@ class Surface(Protocol):
     def quit(self) -> None:
         """Exit the program."""
 
-    def hotkeys(self) -> Sequence[tuple[str, str]]:
+    def hotkeys(self) -> Sequence[Hotkey]:
         """The keys and what they do."""

@@ -61,6 +61,11 @@ class TerminalFacts:
         return "kittyFlags" in self.answers
 
     @property
+    def extended_keys(self) -> bool:
+        """Whether the terminal distinguishes all keys: by the kitty protocol, or as xterm does when it is asked to."""
+        return self.kitty_keys or self.answers.get("secondaryAttributes", "").partition(";")[0] == "41"
+
+    @property
     def light_background(self) -> bool | None:
         """None if the terminal has not said."""
         if scheme := self.answers.get("colorScheme"):

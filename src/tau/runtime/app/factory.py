@@ -45,6 +45,7 @@ from tau.wire.dialect import Dialect
 
 if TYPE_CHECKING:
     from tau.runtime.app.extension_plan import Equipment
+    from tau.runtime.app.login_control import LoginControl
     from tau.runtime.app.settings_control import SettingsControl
     from tau.runtime.runs.permission_rules import LoadedRules as PermissionRules
     from tau.runtime.runs.permissions import Permits, TerminalQuestions
@@ -128,12 +129,18 @@ class SessionFactory(Value):
             http,
             lambda rules: make_gate(rules, session.dialogs),
             lambda: self._settings_control(session, (machine, http, tools)),
+            lambda: self._login_control(session),
         )
 
     def _settings_control(self, session: Session, equipment: Equipment) -> SettingsControl:
         from tau.runtime.app.settings_control import SettingsControl
 
         return SettingsControl(self, session, equipment)
+
+    def _login_control(self, session: Session) -> LoginControl:
+        from tau.runtime.app.login_control import LoginControl
+
+        return LoginControl(self, session)
 
     def _initial_log(self) -> InitialLog:
         """The caller's choice of a path, an id, a copy of another session, or a name."""

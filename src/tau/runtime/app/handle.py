@@ -23,6 +23,7 @@ from tau.runtime.session.operations import Operations
 from tau.runtime.session.session import Session
 
 if TYPE_CHECKING:
+    from tau.runtime.app.login_control import LoginControl
     from tau.runtime.app.model_lists import ModelLists
     from tau.runtime.app.permission_control import PermissionControl
     from tau.runtime.app.session_files import SessionFiles
@@ -49,6 +50,7 @@ class SessionHandle(Operations):
         http: Http,
         make_gate: Callable[[LoadedRules], Permits],
         make_settings_control: Callable[[], SettingsControl],
+        make_login_control: Callable[[], LoginControl],
     ) -> None:
         super().__init__(session)
         self._machine = machine
@@ -56,6 +58,7 @@ class SessionHandle(Operations):
         self._make_gate = make_gate
         self._permissions: PermissionControl | None = None
         self._make_settings_control = make_settings_control
+        self._make_login_control = make_login_control
 
     # Life cycle.
 
@@ -174,6 +177,11 @@ class SessionHandle(Operations):
     def settings_control(self) -> SettingsControl:
         """Every setting, its value and where it comes from; to read and to change."""
         return self._make_settings_control()
+
+    @property
+    def login_control(self) -> LoginControl:
+        """Keys and logins: which there are, to store one and to remove one."""
+        return self._make_login_control()
 
     async def wait_for_commands(self) -> None:
         """Wait until no slash command of an extension is running."""
