@@ -38,3 +38,8 @@ def test_a_text_cannot_end_the_sequence(term: str) -> None:
     assert len(re.findall(rb"[\x00-\x1f\x7f]", data)) == 2  # ESC ] and ESC \
     assert "\x9c" not in data.decode()
     assert len(data) < 700
+
+
+def test_an_empty_tmux_variable_counts_as_no_tmux() -> None:
+    environment = {"TERM_PROGRAM": "ghostty", "TMUX": ""}
+    assert notification("tau", "done", environment) == b"\x1b]9;tau: done\x1b\\"

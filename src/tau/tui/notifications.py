@@ -22,7 +22,7 @@ def notification(title: str, text: str, environment: Mapping[str, str], *, bell_
     sequence = None if bell_only else _sequence(title, text, environment)
     if sequence is None:
         return BELL
-    return _through_tmux(sequence) if "TMUX" in environment else sequence
+    return _through_tmux(sequence) if environment.get("TMUX") else sequence
 
 
 def _sequence(title: str, text: str, environment: Mapping[str, str]) -> bytes | None:
