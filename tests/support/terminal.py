@@ -129,7 +129,7 @@ class Terminal:
         self._until(lambda: data in self._raw, timeout, f"the output never contained {data!r}")
 
     def wait_new(self, data: bytes, timeout: float = TIMEOUT_S) -> None:
-        """Until the output that was not read yet contains the bytes. The screen is drawn only then: pyte takes its time."""
+        """Until output that was not read yet contains the bytes. The screen is drawn only then: pyte takes its time."""
         output = b""
         deadline = time.monotonic() + timeout
         while data not in output:
