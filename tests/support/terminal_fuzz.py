@@ -126,7 +126,7 @@ def _play(folder: Path, source: random.Random, limit: int) -> int:
 def _burst(tau: Interface, source: random.Random) -> int:
     count = source.randint(1, BURST * 2)
     if source.random() < 0.2:
-        tau.resize(source.randint(1, 50), source.randint(1, 140))
+        _resize(tau, source.randint(1, 50), source.randint(1, 140))
     data = b"".join(_event(source) for _ in range(count))
     if tau.process.poll() is None:
         tau.type(data)
@@ -154,7 +154,7 @@ def _event(source: random.Random) -> bytes:
 
 def _look(tau: Interface) -> None:
     """At rest, the screen is what a fresh draw of the same view shows."""
-    tau.resize(24, 80)
+    _resize(tau, 24, 80)
     tau.type(b"\x1b\\" + END_OF_PASTE)  # the end of whatever is unfinished
     for _ in range(100):
         if tau.process.poll() is not None:
@@ -171,6 +171,13 @@ def _look(tau: Interface) -> None:
         tau.assert_redraw_changes_nothing()
 
 
+def _resize(tau: Interface, rows: int, columns: int) -> None:
+    """Not while a frame for the old size is on its way: a terminal that gets it too late shows parts of it twice."""
+    tau.wait(lambda _: not tau.unread() or tau.process.poll() is not None)
+    _watch(tau, 0.05)
+    tau.resize(rows, columns)
+
+
 def _watch(tau: Interface, seconds: float) -> None:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -179,7 +186,7 @@ def _watch(tau: Interface, seconds: float) -> None:
 
 
 def _is_busy(tau: Interface) -> bool:
-    shown = "\n".join(tau.screen())
+    shown = "\n".join(tau.screen()[-20:])
     return any(
         word in shown
         for word in (
