@@ -31,6 +31,7 @@ from pathlib import Path
 from benchmarks import answerer, sessions, warm
 from benchmarks.job import TAU, Job, Place, Result, yardstick
 from benchmarks.jobs.commands import GET_FORKS, GET_MESSAGES, GET_STATE, GET_STATS, PROMPT
+from benchmarks.jobs.terminal import DRAWN, opened, typed
 from benchmarks.measure import Program, is_response
 from benchmarks.mock import Mock
 from benchmarks.peers import TOOLS, Contender, tau, work
@@ -38,6 +39,7 @@ from benchmarks.results import compared, keep, relative
 from benchmarks.stepped import Stepped
 from benchmarks.streams import answers
 from benchmarks.table import aligned
+from benchmarks.terminal import TerminalProgram
 
 ROOT = Path(__file__).parents[1]
 LAUNCHER = ROOT / "benchmarks" / "floors" / "launcher.py"
@@ -75,6 +77,8 @@ class Sizes:
     turns: int
     entries: int
     of_floor: int
+    keys: int
+    shown: int  # pieces on a screen
 
 
 @dataclass(frozen=True)
@@ -110,7 +114,7 @@ RULERS = {
         "instructions",
         _valgrind,
         _instructions,
-        Sizes(pieces=5_000, alone=200, trips=1_000, turns=50, entries=20_000, of_floor=2_000),
+        Sizes(pieces=5_000, alone=200, trips=1_000, turns=50, entries=20_000, of_floor=2_000, keys=100, shown=60),
         rounds=1,
         at_once=os.cpu_count() or 1,
         allowed=20,
@@ -120,7 +124,7 @@ RULERS = {
         "processor time",
         lambda log: [],
         lambda log, cpu: cpu * 1e9,
-        Sizes(pieces=40_000, alone=1_000, trips=5_000, turns=100, entries=40_000, of_floor=20_000),
+        Sizes(pieces=40_000, alone=1_000, trips=5_000, turns=100, entries=40_000, of_floor=20_000, keys=200, shown=100),
         rounds=7,
         at_once=1,
         allowed=50,
@@ -169,6 +173,12 @@ class Bench:
             "fork points": lambda: self.session(MANY_FORKS),
             "messages": lambda: self.session(GET_MESSAGES),
             "export": self.export,
+            "terminal": lambda: self.at_terminal(self._place.mock.url("one")),
+            "keys": lambda: self.at_terminal(
+                self._place.mock.url("one"), lambda screen: typed(screen, self._sizes.keys)
+            ),
+            "first shown piece": lambda: self.shown(1),
+            "shown pieces": lambda: self.shown(1 + self._sizes.shown),
             "launcher": self.launcher_floor,
             "answers": lambda: self.answers(self._sizes.trips),
             "no answers": lambda: self.answers(0),
@@ -219,6 +229,24 @@ class Bench:
     def alone(self) -> float:
         with Stepped(self._sizes.alone) as model:
             return self._tau(model.url, _rested(model.two_prompts), "--no-session")
+
+    def at_terminal(self, url: str, talk: Callable[[TerminalProgram], object] = lambda screen: None) -> float:
+        """As over SSH: there the clock draws once a second, so it draws hardly anything here, however slow this is."""
+        with self._place.home() as home:
+            log = home / "log"
+            variables = {"PYTHONHASHSEED": "0", "SSH_CONNECTION": "127.0.0.1 1 127.0.0.1 22"}
+            measured = Contender(TAU, [*self._ruler.before(log), *tau().argv], variables)
+            with opened(measured, home, url, DEADLINE) as program:
+                program.until(DRAWN)
+                program.until_idle(QUIET)
+                talk(program)
+                program.until_idle(QUIET)
+                cpu = program.leave()
+            return self._ruler.read(log, cpu)
+
+    def shown(self, pieces: int) -> float:
+        with Stepped(pieces, "numbered") as model:
+            return self.at_terminal(model.url, model.on_screen)
 
     def trips(self, count: int) -> float:
         return self._tau(self._place.mock.url("one"), _rested(lambda program: _ask(program, count)), "--no-session")
@@ -365,6 +393,19 @@ def measures(took: Mapping[str, float], sizes: Sizes) -> dict[str, Measure]:
             "its JSON, read",
             (took["messages"] - took["session"]) / sizes.entries,
             entry,
+        ),
+        "terminal start": Measure("start at a terminal, first frame, end", "import asyncio", took["terminal"], asyncio),
+        "terminal key": Measure(
+            "a key at the terminal",
+            "the JSON of an event, read and written",
+            (took["keys"] - took["terminal"]) / sizes.keys,
+            event,
+        ),
+        "terminal piece": Measure(
+            "a piece of text on the screen",
+            "its JSON, read and written",
+            (took["shown pieces"] - took["first shown piece"]) / sizes.shown,
+            event,
         ),
         "export": Measure(
             "HTML export, per entry",

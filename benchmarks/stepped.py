@@ -11,17 +11,18 @@ from contextlib import suppress
 from typing import Self
 
 from benchmarks.jobs.commands import PROMPT
-from benchmarks.measure import Failed, Program, is_event
+from benchmarks.measure import QUIET, Failed, Program, is_event
 from benchmarks.mock import PORTION, read_request
-from benchmarks.streams import answers
+from benchmarks.streams import answers, numbered
+from benchmarks.terminal import TerminalProgram
 
 PIECE = b'"text_delta"'
 
 
 class Stepped:
-    def __init__(self, pieces: int) -> None:
+    def __init__(self, pieces: int, stream: str = "paced") -> None:
         self._pieces = pieces
-        self._answers = answers(f"paced-{pieces}")
+        self._answers = answers(f"{stream}-{pieces}")
         self._seen = threading.Semaphore(0)
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
@@ -46,6 +47,16 @@ class Stepped:
                 self._seen.release()
         if updates != self._pieces:
             raise Failed(f"{self._pieces} pieces came in {updates} updates")
+
+    def on_screen(self, program: TerminalProgram) -> None:
+        """The same at a terminal, with the stream `numbered`: the next piece follows when the last one is drawn."""
+        program.until(b"done", program.send())
+        program.until_idle(QUIET)
+        before = program.send()
+        for at in range(self._pieces):
+            program.until(numbered(at).encode(), before)
+            before = program.written - len(numbered(at))
+            self._seen.release()
 
     def _serve(self) -> None:
         while True:

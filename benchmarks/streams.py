@@ -6,6 +6,7 @@ A stream has a name, which is the path that a program under measure calls:
     text-N            one short piece, and to the second request N pieces of text
     paced-N           the same, each piece by itself and 1 ms after the one before
     markdown-N        one short piece; then N pieces of Markdown in the same way, the last of which is "Finished."
+    numbered-N        one short piece; then N pieces, piece0001 to piece000N
     slow-N            the same with 20 ms between
     silent-N          one short piece; then one after N seconds without anything
     arguments-N       one short piece; then a call of `write` whose arguments have N bytes, in pieces of 20;
@@ -68,6 +69,8 @@ def answers(name: str) -> list[Answer]:
             return [done, _answer(_text([PIECE] * int(number)), "end_turn")]
         case "markdown" | "slow":
             return [done, _answer(_text(markdown_pieces(int(number))), "end_turn")]
+        case "numbered":
+            return [done, _answer(_text([f"{numbered(at)} " for at in range(int(number))]), "end_turn")]
         case "silent":
             head, *rest = _answer(_text(["done"]), "end_turn")
             return [done, [head, b"".join(rest)]]
@@ -91,6 +94,10 @@ def pause_between(name: str) -> float:
         case "silent":
             return float(number)
     return 0.001
+
+
+def numbered(at: int) -> str:
+    return f"piece{at + 1:04}"
 
 
 def markdown_pieces(count: int) -> list[str]:

@@ -85,6 +85,15 @@ class TerminalProgram:
     def paste(self, text: bytes) -> None:
         self.type(b"\x1b[200~" + text.replace(b"\n", b"\r") + b"\x1b[201~")
 
+    def send(self) -> int:
+        """Send a prompt: where the output stood before it was sent."""
+        before = self.written
+        self.type(b"go")
+        self.until(b"o", before)
+        before = self.written
+        self.type(b"\r")
+        return before
+
     def resize(self, rows: int, columns: int) -> None:
         fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
@@ -111,12 +120,12 @@ class TerminalProgram:
             if time.monotonic() > end:
                 raise Failed("it never stops writing")
 
-    def until_idle(self) -> None:
+    def until_idle(self, quiet: float = QUIET) -> None:
         """Read until it neither writes nor works: less than 1 % of a processor."""
         before = -1.0
-        while (now := self.cpu()) - before > QUIET / 100:
+        while (now := self.cpu()) - before > quiet / 100:
             before = now
-            self.until_quiet()
+            self.until_quiet(quiet)
 
     def watch(self, seconds: float) -> None:
         """Read for that long."""
@@ -144,6 +153,18 @@ class TerminalProgram:
         return Failed(f"it never wrote {wanted.decode()!r}: {' '.join(last.split())[-160:]}")
 
     # The end
+
+    def leave(self) -> float:
+        """Clear the editor, press Ctrl+D and wait for its end: the processor seconds of its life."""
+        self.type(b"\x15")
+        self.until_quiet()
+        self.type(b"\x04")
+        while True:
+            pid, status, used = os.wait4(self._process.pid, os.WNOHANG)
+            if pid:
+                self._process.returncode = os.waitstatus_to_exitcode(status)
+                return used.ru_utime + used.ru_stime
+            self.take(0.05)
 
     def end(self, number: Signals) -> int:
         """End it by a signal: how many modes of the terminal it leaves changed."""

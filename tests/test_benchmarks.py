@@ -172,6 +172,10 @@ TOOK = {
     "fork points": 350.0,
     "messages": 300.0,
     "export": 400.0,
+    "terminal": 300.0,
+    "keys": 340.0,
+    "first shown piece": 500.0,
+    "shown pieces": 580.0,
     "nothing": 10.0,
     "import asyncio": 100.0,
     "events": 30.0,
@@ -180,7 +184,7 @@ TOOK = {
 
 
 def test_the_gate_counts_what_a_unit_costs_beyond_the_start() -> None:
-    found = measures(TOOK, Sizes(pieces=100, alone=20, trips=50, turns=30, entries=50, of_floor=10))
+    found = measures(TOOK, Sizes(pieces=100, alone=20, trips=50, turns=30, entries=50, of_floor=10, keys=10, shown=20))
     assert {name: (one.ours, one.least) for name, one in found.items()} == {
         "start": (200, 100),
         "warm launch": (90, 30),
@@ -193,6 +197,9 @@ def test_the_gate_counts_what_a_unit_costs_beyond_the_start() -> None:
         "stats": (1, 5),
         "forks": (0.2, 5),
         "messages": (1, 5),
+        "terminal start": (300, 100),
+        "terminal key": (4, 2),
+        "terminal piece": (4, 2),
         "export": (30, 5),
     }
 

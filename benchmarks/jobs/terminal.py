@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from signal import SIGHUP, SIGINT, SIGTERM
@@ -26,7 +26,7 @@ LETTERS = b"QXZVYJUB"
 KEYS = 40
 BETWEEN_KEYS = 0.03  # seconds
 CLEAR_LINE = b"\x15"  # Ctrl+U
-ENTER, ESCAPE, CTRL_O = b"\r", b"\x1b", b"\x0f"
+ESCAPE, CTRL_O = b"\x1b", b"\x0f"
 CLEARS = re.compile(rb"\x1b\[3J|\x1bc")
 FRAME = re.compile(rb"\x1b\[\?2026h.*?\x1b\[\?2026l", re.DOTALL)
 MESSAGES = 1_000
@@ -42,18 +42,18 @@ STEP = "21"
 @contextmanager
 def at_prompt(place: Place, contender: Contender, stream: str, *flags: str) -> Iterator[TerminalProgram]:
     """The program, its prompt drawn, idle."""
-    with place.home() as home, _opened(place, contender, stream, home, flags or ("--no-session",)) as program:
+    with place.home() as home, opened(contender, home, place.mock.url(stream), flags=flags) as program:
         program.until(DRAWN)
         program.until_idle()
         yield program
 
 
-def _opened(
-    place: Place, contender: Contender, stream: str, home: Path, flags: tuple[str, ...], env: Mapping[str, str] = {}
+def opened(
+    contender: Contender, home: Path, url: str, deadline: float = 120.0, flags: Sequence[str] = ()
 ) -> TerminalProgram:
-    contender.prepare(home, place.mock.url(stream))
-    argv = [*contender.argv, *CHOSEN, *flags]
-    return TerminalProgram(argv, work(home), contender.environment(home, env))
+    contender.prepare(home, url)
+    argv = [*contender.argv, *CHOSEN, *(flags or ("--no-session",))]
+    return TerminalProgram(argv, work(home), contender.environment(home), deadline)
 
 
 @contextmanager
@@ -71,7 +71,7 @@ def in_long_session(place: Place, contender: Contender, stream: str) -> Iterator
 
 
 def to_prompt(place: Place, contender: Contender) -> Values:
-    with place.home() as home, _opened(place, contender, "one", home, ("--no-session",)) as program:
+    with place.home() as home, opened(contender, home, place.mock.url("one")) as program:
         start, cpu, written = program.until(DRAWN), program.cpu(), program.written
         program.until_idle()
         return {"start": start * 1e3, "CPU": cpu * 1e3, "memory": program.pss(), "written": written}
@@ -95,7 +95,9 @@ def typed(program: TerminalProgram, count: int = KEYS) -> Values:
         written += program.written - before
         if at == len(LETTERS) - 1:
             program.type(CLEAR_LINE)
-            program.watch(0.1)
+            while not program.take(1.0):  # the next letter comes when the line is empty on the screen
+                pass
+            program.until_quiet(0.1)
     program.watch(BETWEEN_KEYS)
     return {
         "key": median(times) * 1e3,
@@ -113,7 +115,7 @@ def keys(place: Place, contender: Contender) -> Values:
 def keys_while_streaming(place: Place, contender: Contender) -> Values:
     with at_prompt(place, contender, f"markdown-{PIECES}") as program:
         _first_prompt(program)
-        _send(program)
+        program.send()
         program.until(b"index", program.written)
         found = typed(program, 30)
         return {name: found[name] for name in ("key", "key, p95")}
@@ -122,26 +124,16 @@ def keys_while_streaming(place: Place, contender: Contender) -> Values:
 # Streaming
 
 
-def _send(program: TerminalProgram) -> int:
-    """Send a prompt: where the output stands."""
-    before = program.written
-    program.type(b"go")
-    program.until(b"o", before)
-    before = program.written
-    program.type(ENTER)
-    return before
-
-
 def _first_prompt(program: TerminalProgram) -> None:
     """With a short answer: what is loaded for it is not counted in what follows."""
-    program.until(b"done", _send(program))
+    program.until(b"done", program.send())
     program.until_idle()
 
 
 def _streamed(program: TerminalProgram, pieces: int) -> Values:
     _first_prompt(program)
     cpu, before = program.cpu(), program.written
-    program.until(FINISHED.encode(), _send(program))
+    program.until(FINISHED.encode(), program.send())
     program.until_quiet()
     output = bytes(program.output[before:])
     return {
@@ -217,7 +209,7 @@ def waiting(place: Place, contender: Contender) -> Values:
     with at_prompt(place, contender, "silent-60") as program:
         _first_prompt(program)
         idle = _per_second(program, "idle")
-        program.until(b"Working", _send(program))
+        program.until(b"Working", program.send())
         program.watch(1.0)
         return {**_per_second(program, "waiting"), **idle}
 
@@ -242,7 +234,7 @@ def signalled(place: Place, contender: Contender) -> Values:
 def stopped(place: Place, contender: Contender) -> Values:
     with at_prompt(place, contender, f"markdown-{PIECES}") as program:
         _first_prompt(program)
-        program.until(b"buffer", _send(program))
+        program.until(b"buffer", program.send())
         before, started = program.written, time.perf_counter()
         program.type(ESCAPE)
         program.until_any((b"Stopped", b"aborted"), before)
@@ -253,7 +245,7 @@ def stalled(place: Place, contender: Contender) -> Values:
     """A terminal that takes nothing for a while."""
     with at_prompt(place, contender, f"markdown-{int(STALL * 1_000)}") as program:
         _first_prompt(program)
-        program.until(b"buffer", _send(program))
+        program.until(b"buffer", program.send())
         before = program.pss()
         time.sleep(STALL)
         return {"growth": max(0.0, program.pss() - before)}
