@@ -42,7 +42,7 @@ class RetryState:
         self.made, self.due = self.due.attempt, None
         self._cancelled = False
         self._over.clear()
-        signal.on_abort(self._over.set)
+        signal.on_abort(self.skip)
         self.waiting = True
         try:
             async with asyncio.timeout(0 if signal.aborted else seconds):
