@@ -51,7 +51,9 @@ def _aliases() -> list[str]:
 
 
 async def send_prompt(surface: Surface, text: str, images: Sequence[Image], queue: QueueName) -> None:
+    """Send a prompt without the space around it; a space that keeps it from being a command stays."""
     handle = surface.handle
+    text = text.rstrip() if text.lstrip().startswith("/") else text.strip()
     resize = handle.settings.images.auto_resize
     loop = asyncio.get_running_loop()
     expanded, attached = text, list[Image]()
