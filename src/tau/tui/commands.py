@@ -20,7 +20,7 @@ from tau.records.messages import Text, User
 from tau.runtime.app.handle import SessionHandle
 from tau.runtime.app.permission_control import PermissionState
 from tau.tui.command import Command
-from tau.tui.commands_settings import SETTINGS_COMMANDS
+from tau.tui.commands_settings import HIDDEN_COMMANDS, SETTINGS_COMMANDS
 from tau.tui.surface import Surface
 
 SHOWN_AFTER_FORK = 20  # lines
@@ -291,5 +291,5 @@ COMMANDS: tuple[Command, ...] = (
     Command("quit", "exit", _quit),
 )
 ALIASES = {"exit": "quit", "clear": "new"}
-_BY_NAME = {command.name: command for command in COMMANDS}
+_BY_NAME = {command.name: command for command in (*COMMANDS, *HIDDEN_COMMANDS)}
 _BY_NAME |= {alias: _BY_NAME[name] for alias, name in ALIASES.items()}

@@ -85,7 +85,14 @@ class Interface:
         self.view = View(transcript, self._input.prompt, Working(factory.options.budget.max_cost))
         self._themes = ThemeChoice(settings.theme, lambda: theme_places(factory), settings.terminal.true_color)
         self._display = Display(terminal, self._themes.palette(), self.view, os.environ)
-        self.looks = ScreenLooks(self._themes, self._use_palette, self._follow_settings, self._reload_keys)
+        self.looks = ScreenLooks(
+            self._themes,
+            self._use_palette,
+            self._follow_settings,
+            self._reload_keys,
+            lambda: terminal.facts,
+            self._display.text,
+        )
         self._modals = Modals(self._show_modal)
         self._questions = Questions(handle.dialogs, loop.time, self._at_rest, self.changed)
         self.view.panels = self._questions
