@@ -6,12 +6,14 @@ import json
 import stat
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 
 from support.cli_process import PI
 from support.interface import Interface
 from support.model_server import NOWHERE, serving
+from support.oauth_server import CLIENT_SECRET, OAuthServer
 from support.rpc_process import surroundings
 from support.terminal import Terminal
 
@@ -21,10 +23,13 @@ KEY = "sk-typed-key-0001"
 class WithoutModel(Interface):
     """tau at a terminal of a user who has no key, and a local server at most at `ollama`."""
 
-    def __init__(self, folder: Path, *, openai: str = NOWHERE, ollama: str = "127.0.0.1:9", **how: Any) -> None:
+    def __init__(
+        self, folder: Path, *, openai: str = NOWHERE, ollama: str = "127.0.0.1:9", lab: Any = None, **how: Any
+    ) -> None:
         self.folder = folder
-        models = {"providers": {"openai": {"baseUrl": openai}}}
-        environment = {**surroundings(folder, None, models), "OLLAMA_HOST": ollama, "TMUX": "", "SSH_CONNECTION": ""}
+        models = {"providers": {"openai": {"baseUrl": openai}, **({"lab": lab} if lab else {})}}
+        given = {"OLLAMA_HOST": ollama, "TMUX": "", "SSH_CONNECTION": "", "LAB_CLIENT_SECRET": CLIENT_SECRET}
+        environment = {**surroundings(folder, None, models), **given}
         Terminal.__init__(self, list(PI), env=environment, cwd=str(folder / "work"), **how)
 
 
@@ -76,6 +81,17 @@ def test_login_without_a_name_lists_the_providers_and_logout_removes_an_entry(tm
         tau.send("/logout")
         tau.wait("auth.json has no entries")
     assert auth(tmp_path) == {}
+
+
+def test_a_provider_with_an_oauth_client_is_logged_in_to_with_the_browser(tmp_path: Path) -> None:
+    with OAuthServer() as oauth, WithoutModel(tmp_path, lab=oauth.provider, cols=600) as tau:
+        tau.start().send("/login lab")
+        tau.wait("Log in with your browser")
+        (address,) = [row.strip() for row in tau.screen() if row.strip().startswith("http")]
+        urlopen(address, timeout=30).read()
+        tau.wait("Logged in to lab.")
+        tau.wait("The model is lab/")
+    assert auth(tmp_path)["lab"]["type"] == "oauth"
 
 
 @pytest.mark.parametrize(("rows", "cols"), [(24, 80), (15, 40)])

@@ -131,3 +131,21 @@ def test_a_theme_is_shown_while_it_is_chosen_and_kept_with_enter(tmp_path: Path)
         tau.press("enter")
         shows(tau, "→ theme light · yours")
     assert saved(tmp_path)["theme"] == "light"
+
+
+def test_plain_mode_has_the_commands_in_lines(tmp_path: Path) -> None:
+    with Interface(tmp_path, "--plain", rows=50) as tau:
+        tau.wait("/help lists")
+        for line, shown in [
+            ("/settings quietExit on", "quietExit: on (yours)"),
+            ("/settings", "/settings NAME VALUE changes it"),
+            ("/login openai", "`tau login PROVIDER`"),
+            ("/logout", "auth.json has no entries"),
+            ("/hotkeys", "stop the answer; discard the line"),
+            ("/terminal", "Copying:"),
+            ("/trust", "no files that need trust"),
+            ("/reload", "Reloaded settings, keys, themes"),
+        ]:
+            tau.send(line)
+            tau.wait(shown)
+    assert saved(tmp_path)["quietExit"] is True

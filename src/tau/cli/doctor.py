@@ -30,6 +30,8 @@ from tau.runtime.app.options import SessionOptions
 from tau.runtime.models.discovery import LocalServer, discover
 from tau.runtime.models.selection import ModelSelection, expired_login_error
 from tau.runtime.terminal import say, say_marked
+from tau.runtime.tmux import tmux_options
+from tau.screen.terminal_report import TMUX_OPTIONS, environment_notes
 from tau.store.auth import AuthFile, OAuthLogin
 from tau.store.models import read_models
 from tau.store.paths import agent_dir, working_folder
@@ -56,6 +58,7 @@ def main(arguments: ParsedArguments) -> int:
         "": list(_machine()),
         f"files in {folder}": list(_files(folder)),
         "folders": list(_folders(folder)),
+        "terminal": list(_terminal(folder)),
         **_usable(folder),
     }
     for head, findings in report.items():
@@ -230,6 +233,18 @@ def _folders(agent: Path) -> Iterator[Finding]:
             yield Finding(FINE, f"{folder}" if there == folder else f"{folder} (will be created)")
         else:
             yield Finding(WRONG, f"{folder}: not writable")
+
+
+def _terminal(folder: Path) -> Iterator[Finding]:
+    """What the environment says. The terminal itself is asked only by the interface: /terminal shows its answers."""
+    if not os.environ.get("TERM"):
+        yield Finding(NOTE, "TERM is not set: tau starts in plain mode")
+        return
+    tmux = tmux_options(os.environ, TMUX_OPTIONS)
+    true_color = SettingsFile(folder / "settings.json").read().terminal.true_color
+    for note in environment_notes(os.environ, true_color, tmux):
+        yield Finding(FINE if note.good else NOTE, note.text)
+    yield Finding(NOTE, "/terminal in the interface shows what the terminal answers")
 
 
 def _usable(folder: Path) -> dict[str, list[Finding]]:

@@ -9,12 +9,13 @@ import ast
 import inspect
 import json
 from collections.abc import Iterator
+from functools import cache
 from itertools import pairwise
 from types import NoneType, UnionType
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
+from tau.records import settings
 from tau.records.base import Record
-from tau.records.settings import Settings
 
 Kind = Literal["choice", "number", "text", "list"]
 NOT_SET = "not set"
@@ -76,13 +77,14 @@ def value_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def setting_declarations() -> list[SettingDeclaration]:
+@cache
+def setting_declarations() -> tuple[SettingDeclaration, ...]:
     """Every setting with a value that can be typed or chosen, in the order of the declarations."""
-    return list(_declared(Settings, ""))
+    return tuple(_declared(settings.Settings, ""))
 
 
 def _declared(record: type[Record], group: str) -> Iterator[SettingDeclaration]:
-    hints, sentences = get_type_hints(record), _sentences(record)
+    hints, sentences = get_type_hints(record), _sentences_by_record().get(record.__name__, {})
     for name, wire_name in zip(record.__struct_fields__, record.__struct_encode_fields__, strict=True):
         hint, place = hints[name], f"{group}{wire_name}"
         if isinstance(hint, type) and issubclass(hint, Record):
@@ -109,16 +111,20 @@ def _choices(kind: Any) -> tuple[Any, ...]:
     return get_args(kind) if get_origin(kind) is Literal else ()
 
 
-def _sentences(record: type[Record]) -> dict[str, str]:
-    """The docstring of each field; empty if the program has no source."""
+@cache
+def _sentences_by_record() -> dict[str, dict[str, str]]:
+    """The docstring of each field, by the name of its record; empty if the program has no source."""
     try:
-        (declared,) = ast.parse(inspect.getsource(record)).body
+        module = ast.parse(inspect.getsource(settings))
     except (OSError, TypeError):
         return {}
-    assert isinstance(declared, ast.ClassDef)
+    return {record.name: _sentences(record) for record in module.body if isinstance(record, ast.ClassDef)}
+
+
+def _sentences(record: ast.ClassDef) -> dict[str, str]:
     return {
         field.target.id: " ".join(inspect.cleandoc(doc.value.value).split())
-        for field, doc in pairwise(declared.body)
+        for field, doc in pairwise(record.body)
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
         if isinstance(doc, ast.Expr) and isinstance(doc.value, ast.Constant) and isinstance(doc.value.value, str)
     }

@@ -18,7 +18,7 @@ from tau.tui.command import Command
 from tau.tui.commands_copy import COPY_COMMANDS
 from tau.tui.commands_models import MODEL_COMMANDS
 from tau.tui.commands_sessions import SESSION_COMMANDS
-from tau.tui.commands_settings import SETTINGS_COMMANDS
+from tau.tui.commands_settings import HIDDEN_COMMANDS, SETTINGS_COMMANDS
 from tau.tui.commands_share import SHARE_COMMANDS
 from tau.tui.commands_tree import TREE_COMMANDS
 from tau.tui.surface import Surface
@@ -177,5 +177,5 @@ COMMANDS: tuple[Command, ...] = (
     Command("quit", "exit", _quit),
 )
 ALIASES = {"exit": "quit", "clear": "new"}
-_BY_NAME = {command.name: command for command in COMMANDS}
+_BY_NAME = {command.name: command for command in (*COMMANDS, *HIDDEN_COMMANDS)}
 _BY_NAME |= {alias: _BY_NAME[name] for alias, name in ALIASES.items()}

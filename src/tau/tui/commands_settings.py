@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tau.concurrency.threads import run_in_thread
 from tau.runtime.app.handle import SessionHandle
 from tau.screen.modals.hotkey_list import HotkeyList
 from tau.tui.command import Command
@@ -41,9 +42,37 @@ async def _logout(surface: Surface, rest: str) -> None:
     await log_out(surface, rest)
 
 
+async def _terminal(surface: Surface, rest: str) -> None:
+    from tau.tui.terminal_diagnosis import show_terminal
+
+    await show_terminal(surface)
+
+
+async def _trust(surface: Surface, rest: str) -> None:
+    from tau.tui.trust_menu import decide_trust
+
+    await decide_trust(surface)
+
+
+async def _changelog(surface: Surface, rest: str) -> None:
+    from tau.tui.changelog import changelog_text
+
+    surface.say(await run_in_thread(changelog_text, "changelog"))
+
+
+async def _debug(surface: Surface, rest: str) -> None:
+    from tau.tui.terminal_diagnosis import write_debug_file
+
+    await write_debug_file(surface)
+
+
 SETTINGS_COMMANDS = (
     Command("settings", "change the settings", _settings, "[name] [value]", _setting_names),
     Command("hotkeys", "show the keys", _hotkeys),
     Command("login", "store an API key, or log in", _login, "[provider]"),
     Command("logout", "remove a stored key or login", _logout, "[provider]"),
+    Command("trust", "decide if this project is trusted", _trust),
+    Command("changelog", "show what is new", _changelog),
+    Command("terminal", "show what this terminal can do", _terminal),
 )
+HIDDEN_COMMANDS = (Command("debug", "write the screen to a file", _debug),)

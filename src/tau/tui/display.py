@@ -60,6 +60,12 @@ class Display:
     def redraw(self) -> None:
         self.use_palette(self._painter.palette)
 
+    def text(self) -> str:
+        """What is on the screen now."""
+        now = asyncio.get_running_loop().time()
+        frame = self._view.frame(Size(*self._terminal.size), self._painter.first_visible, now)
+        return "\n".join("".join(span.text for span in row) for row in frame.rows)
+
     def erase_box(self) -> None:
         """On the way out: leave the transcript, and the cursor on a free line below it."""
         self._frames.cancel()

@@ -95,7 +95,14 @@ class Interface:
         self.view = View(transcript, self._input.prompt, Working(readable=readable, budget=factory.options.budget))
         self._themes = ThemeChoice(settings.theme, lambda: theme_places(factory), settings.terminal.true_color)
         self._display = Display(terminal, self._themes.palette(), self.view, os.environ)
-        self.looks = ScreenLooks(self._themes, self._use_palette, self._follow_settings, self._reload_keys)
+        self.looks = ScreenLooks(
+            self._themes,
+            self._use_palette,
+            self._follow_settings,
+            self._reload_keys,
+            lambda: terminal.facts,
+            self._display.text,
+        )
         self._modals = Modals(self._show_modal)
         self._viewer_feed = ViewerFeed()
         self._questions = Questions(

@@ -56,7 +56,15 @@ async def _log_in(surface: Surface, control: LoginControl, provider: ProviderSta
 
 
 async def _show_address(surface: Surface, text: str) -> None:
-    surface.say(text if text.startswith("Open ") else f"Log in with your browser: {text}")
+    """Show a sentence with a code, or an address, which is copied: it is too long for one row of most terminals."""
+    if not text.startswith(("http://", "https://")):
+        surface.say(text)
+        return
+    try:
+        copied = f" It is copied {await surface.copy(text)}."
+    except CommandError:
+        copied = ""
+    surface.say(f"Log in with your browser at this address.{copied}\n{text}")
 
 
 async def _begin_with(surface: Surface, control: LoginControl, provider: str) -> None:

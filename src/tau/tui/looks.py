@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from tau.records.settings import Settings
+from tau.tui.terminal_facts import TerminalFacts
 from tau.tui.theme_choice import ThemeChoice
 
 WATCH_INTERVAL_S = 1.0
@@ -23,11 +24,15 @@ class ScreenLooks:
         use_palette: Callable[[], None],
         follow: Callable[[], None],
         reload_keys: Callable[[], Sequence[str]],
+        terminal_facts: Callable[[], TerminalFacts],
+        screen_text: Callable[[], str],
     ) -> None:
         self._themes = themes
         self._use_palette = use_palette
         self._follow = follow
         self._reload_keys = reload_keys
+        self.terminal_facts = terminal_facts
+        self.screen_text = screen_text
         self._theme_changed = asyncio.Event()
 
     def theme_names(self) -> Sequence[str]:

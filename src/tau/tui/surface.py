@@ -9,6 +9,7 @@ from tau.records.settings import Settings
 from tau.runtime.app.handle import SessionHandle
 from tau.screen.hotkeys import Hotkey
 from tau.screen.modals import Modal, Outcome
+from tau.tui.terminal_facts import TerminalFacts
 
 NoticeKind = Literal["info", "warning", "error"]
 
@@ -22,6 +23,12 @@ class Looks(Protocol):
 
     def use_settings(self, settings: Settings) -> str | None:
         """Use what the settings say about the screen, and read theme files again. Returns what is wrong with them."""
+
+    def terminal_facts(self) -> TerminalFacts:
+        """What the terminal has answered."""
+
+    def screen_text(self) -> str:
+        """What is on the screen now, as text."""
 
     def reload(self, settings: Settings) -> Sequence[str]:
         """Read keybindings.json and the themes again. Returns what is wrong with them."""

@@ -90,6 +90,11 @@ class ProjectConfig:
             self.untrusted = trust.warnings[-1]
             self.warnings.remove(self.untrusted)
 
+    @property
+    def approve(self) -> bool | None:
+        """The decision of the command line about trust; None if it has none."""
+        return self._approve
+
     def read_again(self) -> None:
         """Read the files again; what was decided about trust for this run stays decided. Blocks."""
         self.read(trusted=self._trusted_for_run)

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from tau.runtime.app.extension_plan import Equipment
     from tau.runtime.app.login_control import LoginControl
     from tau.runtime.app.settings_control import SettingsControl
+    from tau.runtime.app.trust_control import TrustControl
     from tau.runtime.runs.permission_rules import LoadedRules as PermissionRules
     from tau.runtime.runs.permissions import Permits, TerminalQuestions
 
@@ -130,12 +131,18 @@ class SessionFactory(Value):
             lambda rules: make_gate(rules, session.dialogs),
             lambda: self._settings_control(session, (machine, http, tools)),
             lambda: self._login_control(session),
+            self._trust_control,
         )
 
     def _settings_control(self, session: Session, equipment: Equipment) -> SettingsControl:
         from tau.runtime.app.settings_control import SettingsControl
 
         return SettingsControl(self, session, equipment)
+
+    def _trust_control(self) -> TrustControl:
+        from tau.runtime.app.trust_control import TrustControl
+
+        return TrustControl(self.config)
 
     def _login_control(self, session: Session) -> LoginControl:
         from tau.runtime.app.login_control import LoginControl

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tau.runtime.app.permission_control import PermissionControl
     from tau.runtime.app.session_files import SessionFiles
     from tau.runtime.app.settings_control import SettingsControl
+    from tau.runtime.app.trust_control import TrustControl
     from tau.runtime.runs.permission_rules import LoadedRules
     from tau.runtime.runs.permissions import Permits
 
@@ -51,6 +52,7 @@ class SessionHandle(Operations):
         make_gate: Callable[[LoadedRules], Permits],
         make_settings_control: Callable[[], SettingsControl],
         make_login_control: Callable[[], LoginControl],
+        make_trust_control: Callable[[], TrustControl],
     ) -> None:
         super().__init__(session)
         self._machine = machine
@@ -59,6 +61,7 @@ class SessionHandle(Operations):
         self._permissions: PermissionControl | None = None
         self._make_settings_control = make_settings_control
         self._make_login_control = make_login_control
+        self._make_trust_control = make_trust_control
 
     # Life cycle.
 
@@ -182,6 +185,11 @@ class SessionHandle(Operations):
     def login_control(self) -> LoginControl:
         """Keys and logins: which there are, to store one and to remove one."""
         return self._make_login_control()
+
+    @property
+    def trust_control(self) -> TrustControl:
+        """Trust in the project: what it covers, and the user's decision."""
+        return self._make_trust_control()
 
     async def wait_for_commands(self) -> None:
         """Wait until no slash command of an extension is running."""

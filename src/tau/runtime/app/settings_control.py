@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from tau.errors import CommandError
@@ -38,6 +39,10 @@ class SettingsControl:
         self._config = opening.config
         self._session = session
         self._equipment = equipment
+
+    @property
+    def agent_dir(self) -> Path:
+        return self._config.agent_dir
 
     @property
     def project_trusted(self) -> bool:
