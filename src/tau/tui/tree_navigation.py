@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import datetime
 
+from tau.core.conversation.tree import Tree
 from tau.core.conversation.tree_outline import LabelOf, TreeOutline, outline
 from tau.core.text.terminal_text import escape_for_display
 from tau.records.replies import Navigated
@@ -89,7 +90,7 @@ async def _edit_label(surface: Surface, modal: TreeModal, at: int, entry_id: str
 async def _continue_at(surface: Surface, made: TreeOutline, at: int, entry_id: str) -> bool:
     """Returns False if the person changed their mind: the tree is shown again."""
     handle = surface.handle
-    if at == made.active:
+    if at == made.active and not _went_on(handle.tree, len(made.nodes)):
         surface.say("The conversation is already there.")
         return True
     destination = await _with_summary(surface, entry_id)
@@ -104,6 +105,11 @@ async def _continue_at(surface: Surface, made: TreeOutline, at: int, entry_id: s
     if isinstance(moved.editor_text, str):
         surface.set_editor_text(moved.editor_text, replace=False)
     return True
+
+
+def _went_on(tree: Tree, count: int) -> bool:
+    """True if the conversation has got entries besides labels since it had `count` of them."""
+    return any(tree.kind(at) != "label" for at in range(count, len(tree)))
 
 
 async def _with_summary(surface: Surface, entry_id: str) -> Destination | None:
