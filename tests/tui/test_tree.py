@@ -75,6 +75,16 @@ def test_a_label_is_set_in_the_tree_and_shown_again(tmp_path: Path) -> None:
     assert label["label"] == "here"
 
 
+def test_ctrl_x_copies_the_entry(tmp_path: Path) -> None:
+    with asked_twice(tmp_path) as tau:
+        tau.send("/tree")
+        tau.wait("← active")
+        tau.press("ctrl+x")
+        tau.wait("Copied 13 characters")
+        tau.press("up")
+        tau.wait("→ • user: two")
+
+
 def test_the_branch_that_is_left_is_summarised(tmp_path: Path) -> None:
     with asked_twice(tmp_path, {"text": "what was done"}) as tau:
         tau.send("/tree")
