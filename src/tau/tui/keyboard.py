@@ -12,6 +12,7 @@ from tau.tui.modals import Modals
 from tau.tui.questions import Questions
 
 Action = Callable[[], None]
+SUSPEND = "app.suspend"  # works in a modal too
 
 
 class Keyboard:
@@ -61,6 +62,9 @@ class Keyboard:
 
     def _key(self, key: Key) -> None:
         actions = self.bindings.actions(key)
+        if self._modals.open and SUSPEND in actions and SUSPEND in self._actions:
+            self._actions[SUSPEND]()
+            return
         if self._questions.key(key, actions) or self._modals.key(key, actions) or self._shortcut(key.id):
             return
         result = self._prompt.key(key, actions)
