@@ -14,7 +14,7 @@ from tau.screen.cells import line_width
 from tau.screen.input_events import Key
 from tau.screen.lines import plain_text
 from tau.screen.modals import CANCELLED, Outcome
-from tau.screen.modals.tree import EDIT_LABEL, TreeModal
+from tau.screen.modals.tree import COPY, EDIT_LABEL, TreeModal
 
 pytestmark = pytest.mark.unit
 BINDINGS = Bindings()
@@ -69,7 +69,7 @@ def unmarked(rows: Sequence[str]) -> list[str]:
 
 
 DEFAULT = [
-    "  ⊟ • user: hi",
+    "  • user: hi",
     "  • [bash: ls -la]",
     "  • assistant: Hello",
     "  ├⊟ • user: right",
@@ -142,7 +142,9 @@ def test_a_segment_is_folded_and_unfolded() -> None:
     press(modal, "ctrl+right")  # the next segment
     assert shown(modal)[5].startswith("→")
     press(modal, "ctrl+left", "ctrl+left")  # folds it, then goes to the segment above
-    assert shown(modal)[0].startswith("→ ⊟")
+    assert shown(modal)[0] == "→ • user: hi"
+    press(modal, "ctrl+left")
+    assert shown(modal) == ["→ ⊞ • user: hi"]
 
 
 def test_typing_searches_texts_labels_and_kinds() -> None:
@@ -167,6 +169,7 @@ def test_enter_chooses_an_entry_and_shift_l_its_label() -> None:
     modal = made()
     assert press(modal, "down", "enter") == Outcome("confirm", 5)
     assert press(modal, "L") == Outcome(EDIT_LABEL, 5)
+    assert press(modal, "ctrl+x") == Outcome(COPY, 5)
     assert modal.label(5) == "todo"
     modal.set_label(5, LabelOf("done", "2026-01-02T03:04:05Z"))
     assert "[done] user: left" in shown(modal)[5]

@@ -162,3 +162,18 @@ def test_a_stopped_program_in_the_background_uses_no_processor_and_leaves_the_te
 def cpu(pid: int) -> int:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return int(fields[11]) + int(fields[12])
+
+
+@pytest.mark.parametrize("how", ["key", "TSTP", "STOP"])
+def test_a_stop_in_the_transcript_viewer_shows_the_shell_and_then_the_viewer_again(shell: Shell, how: str) -> None:
+    shell.run()
+    shell.press("alt+o")
+    shell.wait("Transcript · end")
+    stop(shell, how)
+    shell.wait_for_prompt()
+    assert how == "STOP" or shell.modes() == set()
+    shell.type("fg\r")
+    shell.wait(lambda shown: shown.endswith("e editor · Home End") and PROMPT not in shown)
+    shell.type("q")
+    shell.wait(lambda shown: "Transcript" not in shown)
+    shell.use()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from support.interface import Interface
-from support.rpc_process import endless
+from support.rpc_process import calls, endless
 
 SIZES = [(24, 80), (15, 40)]
 
@@ -74,6 +75,16 @@ def test_a_label_is_set_in_the_tree_and_shown_again(tmp_path: Path) -> None:
     assert label["label"] == "here"
 
 
+def test_ctrl_x_copies_the_entry(tmp_path: Path) -> None:
+    with asked_twice(tmp_path) as tau:
+        tau.send("/tree")
+        tau.wait("← active")
+        tau.press("ctrl+x")
+        tau.wait("Copied 13 characters")
+        tau.press("up")
+        tau.wait("→ • user: two")
+
+
 def test_the_branch_that_is_left_is_summarised(tmp_path: Path) -> None:
     with asked_twice(tmp_path, {"text": "what was done"}) as tau:
         tau.send("/tree")
@@ -131,3 +142,81 @@ def test_fork_says_what_it_is_now_and_returns_the_prompt(tmp_path: Path) -> None
         tau.press("enter")
         tau.wait('fork of "parser" · 2 messages')
         tau.wait(lambda shown: tau.box()[1:2] == ["two"])
+
+
+def big_session(file: Path, count: int) -> Path:
+    """A session of prompts and answers, with a branch at every hundredth entry."""
+    lines = [{"type": "session", "version": 3, "id": "big", "timestamp": "2026-01-01T00:00:00.000Z", "cwd": "/"}]
+    usage = {"input": 1, "output": 1, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 2}
+    usage["cost"] = dict.fromkeys(("input", "output", "cacheRead", "cacheWrite", "total"), 0)  # type: ignore
+    common = {"api": "x", "provider": "p", "model": "m", "usage": usage, "stopReason": "stop", "timestamp": 1}
+    for at in range(count):
+        parent = None if at == 0 else f"{at - 3 if at % 100 == 0 else at - 1:08x}"
+        content = [{"type": "text", "text": f"{'answer' if at % 2 else 'prompt'} {at}"}]
+        message = {"role": "user", "content": content, "timestamp": 1}
+        if at % 2:
+            message = {"role": "assistant", "content": content, **common}
+        stamp = "2026-01-01T00:00:00.000Z"
+        lines.append({"type": "message", "id": f"{at:08x}", "parentId": parent, "timestamp": stamp, "message": message})
+    file.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
+    return file
+
+
+def test_a_session_of_20_000_entries_in_tree_and_viewer(tmp_path: Path) -> None:
+    with Interface(tmp_path, "--session", str(big_session(tmp_path / "big.jsonl", 20_000))) as tau:
+        tau.start().wait("answer 19999")
+        tau.wait_quiet()
+        assert any("earlier messages · Alt+O" in row for row in tau.history())
+        tau.send("/tree")
+        tau.wait("answer 19999 ← active")
+        tau.type("prompt 12344")
+        tau.wait("1 of 1 ──")
+        tau.press("escape")
+        tau.press("escape")
+        tau.wait(lambda shown: "Tree:" not in shown)
+        tau.press("alt+o")
+        tau.wait("Transcript · end")
+        tau.press("home")
+        tau.wait("prompt 0")
+        tau.type("/answer 12345")
+        tau.press("enter")
+        tau.wait(lambda shown: "answer 12345" in shown and "prompt 12344" in shown)
+
+
+def test_the_entry_that_was_active_when_the_tree_opened_can_be_chosen_after_the_run_went_on(tmp_path: Path) -> None:
+    script = [calls("sleep 1"), {"text": "done"}]
+    with Interface(tmp_path, script=script, settings={"branchSummary": {"skipPrompt": True}}) as tau:
+        tau.start().send("go")
+        tau.wait("sleep 1")
+        tau.send("/tree")
+        tau.wait("→ • assistant: [no text] ← active")
+        tau.wait("done")
+        tau.press("enter")
+        tau.wait('branch at "no text"')
+
+
+def test_the_active_entry_is_where_the_conversation_is(tmp_path: Path) -> None:
+    with Interface(tmp_path, script=[{"text": "first answer"}]) as tau:
+        tau.start().send("one")
+        tau.wait("first answer")
+        tau.settle()
+        tau.send("/tree")
+        tau.wait("→ • assistant: first answer ← active")
+        tau.press("enter")
+        tau.wait("already there")
+
+
+def test_plain_mode_shows_the_tree_as_a_numbered_list(tmp_path: Path) -> None:
+    with Interface(tmp_path, "--plain", script=[{"text": "first answer"}, {"text": "second answer"}]) as tau:
+        tau.wait("\n>")
+        tau.type("one\r")
+        tau.wait("first answer")
+        tau.type("two\r")
+        tau.wait("second answer")
+        tau.type("/tree\r")
+        tau.wait("assistant: second answer")
+        tau.type("1\r")
+        tau.wait("Summarise the branch")
+        tau.type("1\r")
+        tau.wait('This is now: branch at "one"')
+        tau.wait("The message was:")

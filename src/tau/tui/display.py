@@ -102,11 +102,12 @@ class Display:
 
     def _on_resume(self) -> None:
         """Another program had the terminal: draw the box below what it left."""
-        self._painter.restart(self._view.box_top)
-        self._painter.resize(*self._terminal.size, reflows=False)
-        if self._full_screen is not None:
-            self._full_screen.enter()
-            self._full_screen.size = self._terminal.size
+        full = self._full_screen
+        if full is None or full.left:  # otherwise the other program wrote on the alternate screen
+            self._painter.restart(self._view.box_top)
+            self._painter.resize(*self._terminal.size, reflows=False)
+        if full is not None:
+            full.enter()
         self.changed(at_once=True)
 
     def _paint(self) -> None:

@@ -17,7 +17,8 @@ class FullScreen:
         self._terminal = terminal
         self._cursor_visible = cursor_visible
         self._painter = Painter(*terminal.size, palette)
-        self.size = terminal.size  # at the beginning
+        self.size = terminal.size  # of the normal screen, when it was drawn last
+        self.left = True  # the normal screen is shown
         self._draw_again = False
         self.enter()
 
@@ -26,9 +27,12 @@ class FullScreen:
         self._terminal.write(self._terminal.alternate_screen(True) + SHOW_CURSOR.encode())
         self._painter = Painter(*self._terminal.size, self._painter.palette)
         self._draw_again = False
+        if self.left:
+            self.size, self.left = self._terminal.size, False
 
     def leave(self) -> bytes:
         """What to write to get back to the normal screen."""
+        self.left = True
         shown = SHOW_CURSOR if self._cursor_visible else HIDE_CURSOR
         return shown.encode() + self._terminal.alternate_screen(False)
 

@@ -12,6 +12,7 @@ from tau.tui.modals import Modals
 from tau.tui.questions import Questions
 
 Action = Callable[[], None]
+SUSPEND = "app.suspend"
 
 
 class Keyboard:
@@ -47,9 +48,16 @@ class Keyboard:
     def handle(self, events: Sequence[InputEvent]) -> None:
         for event in events:
             if isinstance(event, Key):
-                self._key(event)
+                if not self._suspend_in_modal(event):
+                    self._key(event)
             elif isinstance(event, Paste):
                 self._paste(event.text)
+
+    def _suspend_in_modal(self, key: Key) -> bool:
+        if not self._modals.open or SUSPEND not in self.bindings.actions(key):
+            return False
+        self._actions[SUSPEND]()
+        return True
 
     def _paste(self, text: str) -> None:
         if not self._questions.paste(text) and not self._modals.paste(text):

@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 from datetime import datetime
 
+from tau.core.conversation.tree import Tree
 from tau.core.conversation.tree_outline import LabelOf, TreeOutline, outline
 from tau.core.text.terminal_text import escape_for_display
+from tau.errors import CommandError
 from tau.records.replies import Navigated
 from tau.runtime.app.handle import SessionHandle
 from tau.runtime.clock import iso
 from tau.runtime.extensions.hooks import Destination
 from tau.screen.modals.text_prompt import TextPrompt
-from tau.screen.modals.tree import EDIT_LABEL, TreeModal
+from tau.screen.modals.tree import COPY, EDIT_LABEL, TreeModal
 from tau.screen.modals.tree_filter import shown_entries
 from tau.screen.modals.waiting import Waiting
+from tau.screen.viewer.entry_text import entry_text
 from tau.tui.surface import Surface
 
 SHOWN_LINES = 20  # of the other branch
@@ -62,6 +65,8 @@ async def _browse(surface: Surface, made: TreeOutline) -> None:
         outcome = await surface.open(modal)
         if outcome.action == EDIT_LABEL:
             await _edit_label(surface, modal, outcome.value, tree.id(outcome.value))
+        elif outcome.action == COPY:
+            await _copy(surface, modal, entry_text(tree.entry(outcome.value), {}))
         elif outcome.action != "confirm" or await _continue_at(surface, made, outcome.value, tree.id(outcome.value)):
             return
 
@@ -86,10 +91,18 @@ async def _edit_label(surface: Surface, modal: TreeModal, at: int, entry_id: str
     modal.set_label(at, LabelOf(label, iso()) if label else None)
 
 
+async def _copy(surface: Surface, modal: TreeModal, text: str) -> None:
+    try:
+        how = f"Copied {len(text):,} characters {await surface.copy(text)}." if text else "There is no text to copy."
+    except CommandError as error:
+        how = str(error)
+    modal.message = how
+
+
 async def _continue_at(surface: Surface, made: TreeOutline, at: int, entry_id: str) -> bool:
     """Returns False if the person changed their mind: the tree is shown again."""
     handle = surface.handle
-    if at == made.active:
+    if at == made.active and not _went_on(handle.tree, len(made.nodes)):
         surface.say("The conversation is already there.")
         return True
     destination = await _with_summary(surface, entry_id)
@@ -104,6 +117,11 @@ async def _continue_at(surface: Surface, made: TreeOutline, at: int, entry_id: s
     if isinstance(moved.editor_text, str):
         surface.set_editor_text(moved.editor_text, replace=False)
     return True
+
+
+def _went_on(tree: Tree, count: int) -> bool:
+    """True if the conversation has got entries besides labels since it had `count` of them."""
+    return any(tree.kind(at) != "label" for at in range(count, len(tree)))
 
 
 async def _with_summary(surface: Surface, entry_id: str) -> Destination | None:

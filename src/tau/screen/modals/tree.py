@@ -24,6 +24,7 @@ from tau.screen.panels.layout import hint, top_rule
 from tau.screen.safe_text import one_line
 
 EDIT_LABEL = "app.tree.editLabel"
+COPY = "app.message.copy"
 CYCLES = {"app.tree.filter.cycleForward": 1, "app.tree.filter.cycleBackward": -1}
 MOVES = {"tui.select.up": -1, "tui.select.down": 1}
 PAGES = {
@@ -75,9 +76,9 @@ class _Rows:
 
 
 class TreeModal:
-    """The value of its outcome is the position of an entry: of "confirm", or of EDIT_LABEL.
+    """The value of its outcome is the position of an entry: of "confirm", EDIT_LABEL or COPY.
 
-    `time_label` makes the time of a label readable.
+    `time_label` makes the time of a label readable. `message` stands in the last row until the next key.
     """
 
     def __init__(
@@ -93,6 +94,7 @@ class TreeModal:
         self._page = 1
         self._label_times = False
         self._time_label = time_label
+        self.message = ""
 
     @property
     def chosen(self) -> int | None:
@@ -114,11 +116,11 @@ class TreeModal:
     # Keys.
 
     def key(self, key: Key, actions: Sequence[str]) -> Outcome | None:
-        own = [action for action in actions if action.startswith("app.tree.")]
-        if any(self._perform(action) for action in own):
+        self.message = ""
+        if any(self._perform(action) for action in actions if action.startswith("app.tree.")):
             return None
-        if EDIT_LABEL in own:
-            return None if self.chosen is None else Outcome(EDIT_LABEL, self.chosen)
+        if (leaving := next((action for action in actions if action in (EDIT_LABEL, COPY)), None)) is not None:
+            return None if self.chosen is None else Outcome(leaving, self.chosen)
         if key.id == "escape" or "tui.select.cancel" in actions:
             if not self._rows.query:
                 return CANCELLED
@@ -204,12 +206,12 @@ class TreeModal:
         place = f"{self._at + 1} of {len(rows.rows)}" if rows.rows else ""
         query = one_line(rows.query) + (" " if rows.query.endswith(" ") else "")
         field: Line = (Span("> ", "accent"), Span(query)) if query else (Span("> ", "accent"), Span("search", "dim"))
-        keys = ("Enter continues there", "Shift+L label", "Ctrl+O filter", "Ctrl+←/→ fold", "Esc leaves")
+        keys = ("Enter continues there", "Esc leaves", "Ctrl+O filter", "Ctrl+←/→ fold", "Shift+L label", "Ctrl+X copy")
         lines = [
             top_rule(f"Tree: {rows.filter}", Status(position=place), width),
             field,
             *(shown or [(Span("  Nothing found", "dim"),)]),
-            hint(keys, width),
+            hint(keys, width) if not self.message else (Span(f"  {self.message}", "warning"),),
         ]
         return PanelView(tuple(clip_line(one, width) for one in lines[:max_rows]), (1, min(2 + len(query), width - 1)))
 

@@ -90,7 +90,7 @@ def connector(row: TreeRow, folded: Collection[int]) -> str:
     assert segment is not None
     sign = foldable(row) and ("⊞" if row.at in folded else "⊟")
     if not segment.depth:
-        return f"{sign} " if sign else ""
+        return "⊞ " if row.at in folded else ""
     steps = [_own_step(segment, sign or "─") if row.first else GAP if segment.last else THROUGH]
     segment = segment.above
     while segment is not None and segment.depth and len(steps) < MAX_STEPS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from tau.records import entries as e
@@ -10,16 +11,22 @@ from tau.records.base import encode
 from tau.screen.viewer.pages import Pages
 
 
-def entry_text(pages: Pages, item: int) -> str:
-    """Texts as they were written. An answer without text: its tool calls and their results."""
+def item_text(pages: Pages, item: int) -> str:
+    """The text of an entry on the branch; "" for the live end."""
     if item >= pages.live_item:
         return ""
-    entry: Any = pages.entry(item)
+    entry = pages.entry(item)
+    is_answer = isinstance(entry, e.MessageEntry) and isinstance(entry.message, m.Assistant)
+    return entry_text(entry, pages.results(item) if is_answer else {})
+
+
+def entry_text(entry: Any, results: Mapping[str, m.ToolResult]) -> str:
+    """Texts as they were written. An answer without text: its tool calls and their results."""
     message = entry.message if isinstance(entry, e.MessageEntry) else entry
     match message:
         case m.Assistant():
             text = "\n\n".join(block.text for block in message.content if isinstance(block, m.Text) and block.text)
-            return text or _calls(message, pages.results(item))
+            return text or _calls(message, results)
         case m.BashExecution():
             return f"$ {message.command}\n{message.output}"
         case m.CompactionSummary() | e.CompactionEntry() | m.BranchSummary() | e.BranchSummaryEntry():
@@ -29,7 +36,7 @@ def entry_text(pages: Pages, item: int) -> str:
     return ""
 
 
-def _calls(answer: m.Assistant, results: dict[str, m.ToolResult]) -> str:
+def _calls(answer: m.Assistant, results: Mapping[str, m.ToolResult]) -> str:
     parts = []
     for call in answer.content:
         if isinstance(call, m.ToolCall):
