@@ -126,3 +126,24 @@ def test_the_thinking_list_sets_the_level_and_ctrl_s_saves_it(tmp_path: Path) ->
         tau.wait("Default thinking level: high")
         tau.settle()
     assert saved(tmp_path)["defaultThinkingLevel"] == "high"
+
+
+@pytest.mark.parametrize(("rows", "cols"), [(24, 80), (15, 40)])
+def test_scoped_models_are_cycled_through_and_ctrl_s_saves_them(rows: int, cols: int, tmp_path: Path) -> None:
+    write_models(tmp_path, *MODELS)
+    with Interface(tmp_path, rows=rows, cols=cols, settings={"enabledModels": ["lab/*"]}) as tau:
+        tau.start().send("/scoped-models")
+        tau.wait("✓ lab/beta")
+        tau.press("enter")  # alpha-large is the first
+        tau.wait("not saved")
+        tau.press("alt+down")
+        tau.wait(lambda shown: "✓ lab/alpha-small" in shown)
+        assert "enabledModels" not in saved(tmp_path) or saved(tmp_path)["enabledModels"] == ["lab/*"]
+        tau.press("ctrl+s")
+        tau.wait(lambda shown: "not saved" not in shown)
+        tau.press("escape")
+        tau.wait(lambda shown: "Scope:" not in shown)
+        tau.press("ctrl+p")
+        tau.wait("lab/alpha-small, thinking")
+        tau.settle()
+    assert saved(tmp_path)["enabledModels"] == ["lab/beta", "lab/alpha-small"]

@@ -11,7 +11,6 @@ from pathlib import Path
 from tau.core.text.terminal_text import escape_for_display
 from tau.errors import CommandError
 from tau.records.replies import SessionRow
-from tau.screen.modals.field import FieldModal
 from tau.screen.modals.message import MessageModal
 from tau.screen.modals.search_list import ListRow, SearchList
 from tau.screen.modals.session_picker import (
@@ -21,6 +20,7 @@ from tau.screen.modals.session_picker import (
     TOGGLE_NAMED,
     TOGGLE_PATH,
     TOGGLE_SORT,
+    PickerCalls,
     PickerFacts,
     SessionPicker,
 )
@@ -54,49 +54,35 @@ async def pick_session(surface: Surface, rest: str = "") -> None:
         surface.handle.cwd, os.path.expanduser("~"), None if current is None else str(current), time.time() * 1000
     )
     hints = [f"{key} {about}" for action, about in HINTS if (key := surface.key_label(action))]
-    picker = SessionPicker(first, facts, lambda: loader.start_everywhere(), hints)
+    calls = PickerCalls(
+        lambda: loader.start_everywhere(),
+        lambda row, name: surface.start(_rename(surface, picker, row, name)),
+        lambda row: surface.start(_delete(surface, picker, row)),
+    )
+    picker = SessionPicker(first, facts, calls, hints)
     loader = SessionLoader(files, picker, surface.changed)
     loader.start(paths)
     try:
-        row = await _chosen(surface, picker)
+        outcome = await surface.open(picker)
     finally:
         loader.stop()
-    if row is not None:
-        await _open(surface, row)
+    if outcome.action == "confirm":
+        await _open(surface, outcome.value)
 
 
-async def _chosen(surface: Surface, picker: SessionPicker) -> SessionRow | None:
-    while True:
-        outcome = await surface.open(picker)
-        if outcome.action == "cancel":
-            return None
-        row: SessionRow = outcome.value
-        if outcome.action == "confirm":
-            return row
-        try:
-            await (_rename if outcome.action == RENAME else _delete)(surface, picker, row)
-        except CommandError as error:
-            surface.say(f"Error: {error}", "error")
-
-
-async def _rename(surface: Surface, picker: SessionPicker, row: SessionRow) -> None:
-    name = row.name if isinstance(row.name, str) else ""
-    outcome = await surface.open(FieldModal("Name of the session", name))
-    if outcome.action != "confirm":
-        return
+async def _rename(surface: Surface, picker: SessionPicker, row: SessionRow, name: str) -> None:
     files = surface.handle.session_files
-    await files.rename(row.path, outcome.value)
+    await files.rename(row.path, name)
     found = await files.contents([Path(row.path)], MAX_TEXT)
     picker.add(SessionItem(renamed, text.lower(), complete=True) for renamed, text in found)
     picker.refresh()
+    surface.changed()
 
 
 async def _delete(surface: Surface, picker: SessionPicker, row: SessionRow) -> None:
-    rows = [ListRow("Keep it"), ListRow("Delete it", row.path)]
-    outcome = await surface.open(SearchList(f"Delete the session {title(row)}?", rows))
-    if outcome.action == "confirm" and outcome.value == 1:
-        await surface.handle.session_files.delete(row.path)
-        picker.remove(row.path)
+    await surface.handle.session_files.delete(row.path)
+    picker.remove(row.path)
+    surface.changed()
 
 
 def title(row: SessionRow) -> str:
