@@ -141,6 +141,8 @@ LATE = {
     "core/text/highlight.py": {"pygments.lexers", "pygments.token"},
     "screen/cells.py": {"wcwidth"},
     "screen/transcript.py": {"tau.screen.session_events"},
+    "tui/commands_models.py": {"tau.screen.modals.scoped_models"},
+    "tui/commands_sessions.py": {"tau.tui.session_picking"},
     "core/checks/permissions.py": {"tau.core.shell.lines"},
     "core/shell/tree.py": {"tree_sitter", "tree_sitter_bash"},
 }

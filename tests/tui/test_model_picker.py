@@ -147,3 +147,13 @@ def test_scoped_models_are_cycled_through_and_ctrl_s_saves_them(rows: int, cols:
         tau.wait("lab/alpha-small, thinking")
         tau.settle()
     assert saved(tmp_path)["enabledModels"] == ["lab/beta", "lab/alpha-small"]
+
+
+def test_plain_mode_lists_models_by_number(tmp_path: Path) -> None:
+    write_models(tmp_path, *MODELS)
+    with Interface(tmp_path, "--plain") as tau:
+        tau.wait("/help lists")
+        tau.type("/model alpha\r")
+        tau.wait(lambda shown: "2 lab/alpha-small" in shown and "anything else cancels" in shown)
+        tau.type("2\r")
+        tau.wait("lab/alpha-small, thinking")

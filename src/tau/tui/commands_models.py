@@ -10,7 +10,6 @@ from tau.errors import CommandError
 from tau.records.models import ThinkingLevel
 from tau.runtime.app.handle import SessionHandle
 from tau.screen.modals.model_list import ModelChoice, full_name
-from tau.screen.modals.scoped_models import Scope, ScopedModels
 from tau.screen.modals.search_list import ListRow, SearchList
 from tau.tui.command import Command
 from tau.tui.surface import Surface
@@ -106,6 +105,8 @@ SCOPE_HINTS = (
 
 
 async def _scoped_models(surface: Surface, rest: str) -> None:
+    from tau.screen.modals.scoped_models import Scope, ScopedModels
+
     handle = surface.handle
     models, matches = handle.models.available, handle.models.scoped
     known = {full_name(model): ModelMatch(model) for model in models} | {full_name(one.model): one for one in matches}

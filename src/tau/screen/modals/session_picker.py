@@ -62,7 +62,12 @@ class SessionPicker:
     """The value of its outcome is a SessionRow."""
 
     def __init__(
-        self, items: Iterable[SessionItem], facts: PickerFacts, calls: PickerCalls, hints: Sequence[str] = ()
+        self,
+        items: Iterable[SessionItem],
+        facts: PickerFacts,
+        calls: PickerCalls,
+        hints: Sequence[str] = (),
+        query: str = "",
     ) -> None:
         self.progress = ""  # such as "1,200 of 5,000"
         self._items = {item.row.path: item for item in items}
@@ -85,6 +90,7 @@ class SessionPicker:
                 TOGGLE_PATH: lambda: self._set(paths=not self._options.paths),
             },
             hints=hints,
+            query=query,
             rank=self._rank,
         )
         self.refresh()
