@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tau.core.models.patterns import ModelMatch, find_exact
+from tau.core.models.patterns import ModelMatch, find_exact, select_models
 from tau.errors import CommandError
 from tau.llm.catalog import OFFLINE_MODELS, SERVERS
 from tau.records.base import replace
@@ -58,9 +58,17 @@ class ModelLists:
         self._session.models.scoped = list(models)
 
     async def save_scope(self) -> None:
-        """Cycle through the models of the scope in new sessions too."""
+        """Cycle through the models of the scope in new sessions too.
+
+        Patterns of the settings that no usable model matches now are kept: their provider may only lack its key.
+        """
+        session = self._session
         names = [
             f"{match.model.provider}/{match.model.id}{f':{match.level}' if match.level else ''}"
-            for match in self._session.models.scoped
+            for match in session.models.scoped
         ]
-        await self._session.save_settings({"enabledModels": names}, requested=True)
+        available = session.models.available
+        if names:
+            names += [one for one in session.settings.enabled_models or () if not select_models([one], available)[0]]
+        session.settings = replace(session.settings, enabled_models=names)
+        await session.save_settings({"enabledModels": names}, requested=True)
