@@ -155,6 +155,8 @@ LATE = {
     "screen/panels/permission.py": {"tau.screen.cards.diff"},
     "tui/prompt_input.py": {"tau.tui.clipboard", "tau.tui.external_editor"},
     "tui/file_index.py": {"tau.tools.ripgrep", "tau.tools.search"},
+    "tui/commands_models.py": {"tau.screen.modals.scoped_models"},
+    "tui/commands_sessions.py": {"tau.tui.session_picking"},
     "core/checks/permissions.py": {"tau.core.shell.lines"},
     "core/shell/tree.py": {"tree_sitter", "tree_sitter_bash"},
 }

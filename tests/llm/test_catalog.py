@@ -312,3 +312,19 @@ def test_an_oauth_client_replaces_the_key_and_sends_tokens_only_encrypted(
     providers, problems = parse_providers({"providers": {"lab": {**lab, "oauthClient": {**OAUTH, **change}}}})
     assert [found.what for found in problems] == ([problem] if problem else [])
     assert ("lab" in providers) == (problem is None)
+
+
+# models.json is read again.
+
+
+def test_another_models_json_replaces_the_first_but_not_the_providers_of_extensions() -> None:
+    found = catalog(lab=LAB, old=LAB)
+    added = replace(found.configured["lab"], base_url="http://extension")
+    found.replace_provider("lab", added)
+    assert [model.id for model in found.models_of("old")] == ["a"]
+    changed, _ = parse_providers({"providers": {"lab": {**LAB, "baseUrl": "http://new"}, "more": LAB}})
+    found.reconfigure(changed)
+    assert "old" not in found.providers and "more" in found.providers
+    assert [model.base_url for model in found.models_of("lab")] == ["http://extension"]
+    found.restore("lab")
+    assert [model.base_url for model in found.models_of("lab")] == ["http://new"]

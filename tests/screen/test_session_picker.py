@@ -10,7 +10,7 @@ from tau.screen.bindings import Bindings
 from tau.screen.input_events import Key
 from tau.screen.modals import Outcome
 from tau.screen.modals.session_order import age_text, threaded
-from tau.screen.modals.session_picker import PickerFacts, SessionPicker
+from tau.screen.modals.session_picker import PickerCalls, PickerFacts, SessionPicker
 from tau.screen.modals.session_search import SessionItem, SessionQuery
 
 DAY = 86_400_000
@@ -30,8 +30,11 @@ ITEMS = [
 ]
 
 
+NO_CALLS = PickerCalls(lambda: None, lambda row, name: None, lambda row: None)
+
+
 def picker(*items: SessionItem, current: str | None = None) -> SessionPicker:
-    return SessionPicker(items or ITEMS, PickerFacts("/work", "/home/me", current, 10 * DAY), lambda: None)
+    return SessionPicker(items or ITEMS, PickerFacts("/work", "/home/me", current, 10 * DAY), NO_CALLS)
 
 
 def press(modal: SessionPicker, *keys: str) -> Outcome | None:
@@ -116,12 +119,18 @@ def test_more_sessions_do_not_move_the_chosen_one() -> None:
     assert outcome is not None and outcome.value.id == "b2"
 
 
-def test_rename_and_delete_name_the_chosen_session() -> None:
-    modal = picker()
-    for key, action in (("ctrl+r", "rename"), ("ctrl+d", "delete"), ("ctrl+backspace", "delete")):
-        outcome = press(modal, key)
-        assert outcome is not None and (outcome.action, outcome.value.id) == (f"app.session.{action}", "a1")
-    assert press(modal, "p", "ctrl+backspace") is None  # there is a query
+def test_rename_and_delete_ask_in_place_of_the_list() -> None:
+    done: list[tuple[str, ...]] = []
+    calls = PickerCalls(
+        lambda: None, lambda row, name: done.append(("rename", row.id, name)), lambda row: done.append((row.id,))
+    )
+    modal = SessionPicker(ITEMS, PickerFacts("/work", "/home/me", None, 10 * DAY), calls)
+    assert press(modal, "ctrl+r", *["backspace"] * 11, *"new", "enter", "ctrl+r", "escape") is None
+    assert done == [("rename", "a1", "new")]
+    assert press(modal, "ctrl+d", "enter", "ctrl+d", "escape") is None  # kept
+    assert press(modal, "ctrl+d", "down", "enter", "ctrl+backspace", "down", "enter") is None
+    assert done[1:] == [("a1",), ("a1",)]
+    assert press(modal, "p", "ctrl+backspace", "down", "enter") is not None  # there is a query: Enter opens a session
     assert press(modal, "escape") == Outcome("cancel")
 
 

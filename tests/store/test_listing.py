@@ -12,6 +12,7 @@ from tau.records.base import UNSET, encode
 from tau.records.replies import SessionRow
 from tau.store.listing import (
     NO_MESSAGES,
+    SEARCHED_AT_ONCE,
     all_session_rows,
     by_id,
     newest,
@@ -105,6 +106,16 @@ def test_the_head_of_a_session_is_read_without_the_rest_of_its_file(tmp_path: Pa
     row = session_head(path)
     assert row is not None and (row.name, row.first_message) == ("a name", "the first")
     assert session_head(tmp_path / "none.jsonl") is None
+
+
+@pytest.mark.parametrize("more", [-30, -10, -1, 0, 1, 30])
+def test_a_name_far_from_the_end_of_the_file_is_found(tmp_path: Path, more: int) -> None:
+    path = session(tmp_path / "s.jsonl", named("a name"))
+    name_at = path.read_bytes().index(b"\n") + len(encode(named("a name")))
+    with path.open("ab") as file:  # the name lies around the place where one search ends and the next begins
+        file.write(b" " * (2 * SEARCHED_AT_ONCE + more - (path.stat().st_size - name_at)))
+    row = session_row(path)
+    assert row is not None and row.name == "a name"
 
 
 def test_the_text_of_a_session_is_that_of_prompts_and_answers(tmp_path: Path) -> None:

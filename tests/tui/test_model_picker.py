@@ -126,3 +126,49 @@ def test_the_thinking_list_sets_the_level_and_ctrl_s_saves_it(tmp_path: Path) ->
         tau.wait("Default thinking level: high")
         tau.settle()
     assert saved(tmp_path)["defaultThinkingLevel"] == "high"
+
+
+@pytest.mark.parametrize(("rows", "cols"), [(24, 80), (15, 40)])
+def test_scoped_models_are_cycled_through_and_ctrl_s_saves_them(rows: int, cols: int, tmp_path: Path) -> None:
+    write_models(tmp_path, *MODELS)
+    with Interface(tmp_path, rows=rows, cols=cols, settings={"enabledModels": ["lab/*", "gone/x"]}) as tau:
+        tau.start().send("/scoped-models")
+        tau.wait("✓ lab/beta")
+        tau.press("enter")  # alpha-large is the first
+        tau.wait("not saved")
+        tau.press("alt+down")
+        tau.wait(lambda shown: "✓ lab/alpha-small" in shown)
+        assert saved(tmp_path)["enabledModels"] == ["lab/*", "gone/x"]
+        tau.press("ctrl+s")
+        tau.wait(lambda shown: "not saved" not in shown)
+        tau.press("escape")
+        tau.wait(lambda shown: "Scope:" not in shown)
+        tau.press("ctrl+p")
+        tau.wait("lab/alpha-small, thinking")
+        tau.settle()
+    # A model that cannot be used now is not forgotten.
+    assert saved(tmp_path)["enabledModels"] == ["lab/beta", "lab/alpha-small", "gone/x"]
+
+
+def test_keys_cycle_through_models_and_levels_for_this_session_only(tmp_path: Path) -> None:
+    write_models(tmp_path, *MODELS)
+    settings = {"enabledModels": ["lab/beta", "lab/alpha-small", "lab/alpha-large"]}
+    with Interface(tmp_path, settings=settings) as tau:
+        tau.start().press("ctrl+p")
+        tau.wait("lab/alpha-small, thinking medium")
+        tau.type("\x1b[112;6u")  # Ctrl+Shift+P
+        tau.wait("lab/beta, thinking medium")
+        tau.press("shift+tab")
+        tau.wait("beta • high")
+        tau.settle()
+    assert saved(tmp_path).keys() <= {"enabledModels"}
+
+
+def test_plain_mode_lists_models_by_number(tmp_path: Path) -> None:
+    write_models(tmp_path, *MODELS)
+    with Interface(tmp_path, "--plain") as tau:
+        tau.wait("/help lists")
+        tau.type("/model alpha\r")
+        tau.wait(lambda shown: "2 lab/alpha-small" in shown and "anything else cancels" in shown)
+        tau.type("2\r")
+        tau.wait("lab/alpha-small, thinking")

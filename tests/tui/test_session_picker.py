@@ -74,6 +74,15 @@ def test_the_picker_searches_in_messages_also_while_an_answer_streams(tmp_path: 
         tau.settle()
 
 
+def test_resume_with_words_searches_for_them(tmp_path: Path) -> None:
+    write_session(tmp_path, "aaa", "first question", "the first answer")
+    write_session(tmp_path, "bbb", "second question", "the second answer")
+    with Interface(tmp_path) as tau:
+        tau.start().send("/resume second")
+        tau.wait(lambda shown: "→ second question" in shown and "> second" in shown)
+        assert not any("first question" in row for row in tau.screen())
+
+
 def test_resume_at_start_opens_the_picker(tmp_path: Path) -> None:
     write_session(tmp_path, "aaa", "first question", "the first answer")
     with Interface(tmp_path, "--resume") as tau:
@@ -116,6 +125,36 @@ def test_ctrl_d_deletes_a_session_after_a_question(tmp_path: Path) -> None:
         tau.press("enter")
         tau.wait("Nothing found")
     assert not path.exists()
+
+
+def test_a_deleted_session_goes_to_the_trash_if_there_is_a_program_for_it(tmp_path: Path) -> None:
+    path = write_session(tmp_path, "aaa", "first question", "the first answer")
+    content = path.read_bytes()
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "trash").write_text(f'#!/bin/sh\nmv "$1" {tmp_path}/trashed\n')
+    (programs / "trash").chmod(0o755)
+    with Interface(tmp_path, env={"PATH": f"{programs}:{os.environ['PATH']}"}) as tau:
+        tau.start().send("/resume")
+        tau.wait("first question")
+        tau.type("\x04\x1b[B\r")  # in one go: nothing of it is for the editor
+        tau.wait("Nothing found")
+    assert not path.exists() and (tmp_path / "trashed").read_bytes() == content
+
+
+def test_the_open_session_is_not_deleted(tmp_path: Path) -> None:
+    with Interface(tmp_path, script=[{"text": "one"}]) as tau:
+        tau.start().send("hi")
+        tau.wait("one")
+        tau.settle()
+        tau.send("/resume")
+        tau.wait("→ ✓ hi")
+        tau.press("ctrl+d")
+        tau.wait("→ Keep it")
+        tau.press("down")
+        tau.press("enter")
+        tau.wait("The session that is open cannot be deleted")
+    assert len(tau.session_entries()) > 1
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from tau.records.replies import SessionRow
 from tau.store.sessions import read_header as header_of
 
 MAX_HEADER_BYTES = 64 * 1024
+SEARCHED_AT_ONCE = 1024 * 1024  # bytes
 HEAD_BYTES = 32 * 1024  # of a file, for its row in a picker
 NO_MESSAGES = "(no messages)"
 
@@ -199,12 +200,23 @@ def _count(data: mmap.mmap | bytes) -> int:
 
 def _name(data: mmap.mmap | bytes) -> str | None:
     end = len(data)
-    while (at := data.rfind(b'\n{"type":"session_info"', 0, end)) >= 0:
+    while (at := _last_before(data, b'\n{"type":"session_info"', end)) >= 0:
         entry = _entry(data, at + 1)
         if isinstance(entry, SessionInfo) and entry.name:
             return entry.name
         end = at
     return None
+
+
+def _last_before(data: mmap.mmap | bytes, wanted: bytes, end: int) -> int:
+    """As `data.rfind(wanted, 0, end)`, but in steps: a search through a large file would stop all other threads."""
+    while end > 0:
+        start = max(0, end - SEARCHED_AT_ONCE)
+        at = data.rfind(wanted, start, end)
+        if at >= 0 or start == 0:
+            return at
+        end = start + len(wanted) - 1  # it may lie across both parts
+    return -1
 
 
 def _first_message(data: mmap.mmap | bytes) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from tau.core.models.patterns import ModelMatch
 from tau.core.models.thinking import supported_levels
 from tau.errors import CommandError
 from tau.records.models import ThinkingLevel
@@ -91,6 +94,40 @@ def _level_list(surface: Surface, levels: list[ThinkingLevel]) -> SearchList:
     return SearchList("Thinking level", rows, chosen=at, own_actions=[SAVE_LEVEL], hints=hints)
 
 
+SCOPE_HINTS = (
+    ("app.models.save", "saves"),
+    ("app.models.enableAll", "all"),
+    ("app.models.clearAll", "none"),
+    ("app.models.toggleProvider", "provider"),
+    ("app.models.reorderUp", "moves up"),
+    ("app.models.reorderDown", "moves down"),
+)
+
+
+async def _scoped_models(surface: Surface, rest: str) -> None:
+    from tau.screen.modals.scoped_models import Scope, ScopedModels
+
+    handle = surface.handle
+    models, matches = handle.models.available, handle.models.scoped
+    known = {full_name(model): ModelMatch(model) for model in models} | {full_name(one.model): one for one in matches}
+
+    def change(scope: Scope) -> None:
+        handle.model_lists.set_scope([known[name] for name in scope.enabled or ()])
+
+    def save(saved: Callable[[], None]) -> None:
+        surface.start(_save_scope(surface, saved))
+
+    enabled = [full_name(one.model) for one in matches] or None
+    hints = [f"{key} {about}" for action, about in SCOPE_HINTS if (key := surface.key_label(action))]
+    await surface.open(ScopedModels([one.model for one in known.values()], enabled, change, save, hints))
+
+
+async def _save_scope(surface: Surface, saved: Callable[[], None]) -> None:
+    await surface.handle.model_lists.save_scope()
+    saved()
+    surface.changed()
+
+
 def save_hint(surface: Surface, action: str) -> list[str]:
     key = surface.key_label(action)
     return [f"{key} makes it the default"] if key else []
@@ -106,5 +143,6 @@ def _levels(handle: SessionHandle) -> list[ThinkingLevel]:
 
 MODEL_COMMANDS = (
     Command("model", "choose the model", _model, "[provider/model]", _model_names),
+    Command("scoped-models", "choose the models that Ctrl+P cycles through", _scoped_models),
     Command("thinking", "choose the thinking level", _thinking, "[level]", _levels),
 )

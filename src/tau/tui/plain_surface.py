@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
 from tau.core.text.terminal_text import escape_message
 from tau.errors import CommandError
@@ -15,6 +16,8 @@ from tau.screen.modals.search_list import SearchList
 from tau.store.listing import message_text
 from tau.tui.plain_output import PlainOutput
 from tau.tui.surface import NoticeKind
+
+NEEDS_A_SCREEN = "This needs a screen. Plain mode has only lines."
 
 
 class PlainSurface:
@@ -40,11 +43,15 @@ class PlainSurface:
 
     async def open(self, modal: Modal) -> Outcome:
         if not isinstance(modal, SearchList):
-            raise CommandError("This needs a screen. Plain mode has only lines.")
+            raise CommandError(NEEDS_A_SCREEN)
         rows = [modal.items[at] for at in modal.found]
         texts = [f"{row.label}  {row.detail}".rstrip() for row in rows]
         chosen = await self.choose(modal.title, texts)
         return CANCELLED if chosen is None else Outcome("confirm", modal.found[chosen])
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        work.close()
+        raise CommandError(NEEDS_A_SCREEN)
 
     def changed(self) -> None:
         pass

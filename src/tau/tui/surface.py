@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, Protocol
+from collections.abc import Coroutine, Sequence
+from typing import Any, Literal, Protocol
 
 from tau.records.settings import Settings
 from tau.runtime.app.handle import SessionHandle
@@ -50,6 +50,9 @@ class Surface(Protocol):
 
     async def open(self, modal: Modal) -> Outcome:
         """Show a modal until it closes. Plain mode shows a list as numbered lines and refuses other modals."""
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run something beside an open modal. Its errors become notices. Plain mode has no modals and refuses it."""
 
     def changed(self) -> None:
         """What is shown has changed, for example in an open modal: draw it."""

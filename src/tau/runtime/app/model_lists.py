@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tau.core.models.patterns import find_exact
+from tau.core.models.patterns import ModelMatch, find_exact, select_models
 from tau.errors import CommandError
 from tau.llm.catalog import OFFLINE_MODELS, SERVERS
 from tau.records.base import replace
 from tau.records.models import Model, ThinkingLevel
 from tau.runtime.app.model_choice import reload_models
-from tau.runtime.session import choices
 from tau.store.models import read_models
 from tau.store.paths import agent_dir
 
@@ -54,10 +53,22 @@ class ModelLists:
         session.settings = replace(session.settings, default_thinking_level=level)
         await session.save_settings({"defaultThinkingLevel": level}, requested=True)
 
-    def set_scope(self, patterns: Sequence[str]) -> None:
+    def set_scope(self, models: Sequence[ModelMatch]) -> None:
         """Cycle through these models, in this order; without any, through all."""
-        choices.set_scope(self._session.models, patterns)
+        self._session.models.scoped = list(models)
 
-    async def save_scope(self, patterns: Sequence[str]) -> None:
-        """Cycle through these models in new sessions too; without any, through all."""
-        await self._session.save_settings({"enabledModels": list(patterns) or None}, requested=True)
+    async def save_scope(self) -> None:
+        """Cycle through the models of the scope in new sessions too.
+
+        Patterns of the settings that no usable model matches now are kept: their provider may only lack its key.
+        """
+        session = self._session
+        names = [
+            f"{match.model.provider}/{match.model.id}{f':{match.level}' if match.level else ''}"
+            for match in session.models.scoped
+        ]
+        available = session.models.available
+        if names:
+            names += [one for one in session.settings.enabled_models or () if not select_models([one], available)[0]]
+        session.settings = replace(session.settings, enabled_models=names)
+        await session.save_settings({"enabledModels": names}, requested=True)

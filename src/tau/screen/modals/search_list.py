@@ -48,6 +48,7 @@ class SearchList:
         own_actions: Sequence[str] = (),
         handlers: Mapping[str, Callable[[], None]] = MappingProxyType({}),
         hints: Sequence[str] = (),
+        enter: str = "Enter chooses",
         rank: Callable[[str, Sequence[int]], Sequence[int]] | None = None,
     ) -> None:
         self.title = title
@@ -55,7 +56,7 @@ class SearchList:
         self._query = Editor()
         self._own_actions = own_actions
         self._handlers = handlers
-        self.hints = hints
+        self.hints = (enter, *hints)
         self._rank = rank or self._fuzzy
         self._found: Sequence[int] = range(len(rows))
         self._at = min(chosen, max(len(rows) - 1, 0))
@@ -78,10 +79,16 @@ class SearchList:
         """The index of the chosen row."""
         return self._found[self._at] if self._found else None
 
-    def replace_rows(self, rows: Sequence[ListRow], chosen: int | None = None) -> None:
-        """Show other rows, for example when more of them are known. The query stays."""
+    def replace_rows(self, rows: Sequence[ListRow], chosen: int | None = None, *, keep_position: bool = False) -> None:
+        """Show other rows, for example when more of them are known. The query stays.
+
+        `chosen` is the index of the row to choose. With `keep_position` it is the one at the same place of the list.
+        """
+        at = self._at
         self.items = rows
         self._search(chosen)
+        if keep_position:
+            self._at = min(at, max(len(self._found) - 1, 0))
 
     def key(self, key: Key, actions: Sequence[str]) -> Outcome | None:
         for action in actions:
@@ -135,7 +142,7 @@ class SearchList:
             top_rule(self.title, Status(position=position), width),
             field,
             *shown,
-            hint(("Enter chooses", *self.hints, "Esc leaves"), width),
+            hint((*self.hints, "Esc leaves"), width),
         ]
         return PanelView(tuple(clip_line(one, width) for one in lines[:max_rows]), (1, 2 + query.column))
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Literal, NamedTuple, overload
+from typing import Any, Literal, NamedTuple, overload
 
+from tau.records.replies import SessionRow
 from tau.screen.footer import short_folder
 from tau.screen.input_events import Key
-from tau.screen.modals import Outcome
+from tau.screen.modals import Modal, Outcome
+from tau.screen.modals.field import FieldModal
 from tau.screen.modals.search_list import ListRow, SearchList
 from tau.screen.modals.session_order import age_text, recent, threaded
 from tau.screen.modals.session_search import MAX_TITLE, SessionItem, SessionQuery
 from tau.screen.panels import PanelView
+from tau.screen.safe_text import one_line
 
 RENAME = "app.session.rename"
 DELETE = "app.session.delete"
@@ -40,30 +43,54 @@ class _Options(NamedTuple):
     paths: bool = False
 
 
+class PickerCalls(NamedTuple):
+    """What the list asks for: the sessions of all folders, another name of a session, its deletion."""
+
+    load: Callable[[], None]
+    rename: Callable[[SessionRow, str], None]
+    delete: Callable[[SessionRow], None]
+
+
+class _Question(NamedTuple):
+    """A question in place of the list, and what to do with its answer."""
+
+    modal: Modal
+    answer: Callable[[Any], None]
+
+
 class SessionPicker:
-    """The value of its outcome is a SessionRow. `load` is called when the sessions of all folders are wanted."""
+    """The value of its outcome is a SessionRow."""
 
     def __init__(
-        self, items: Iterable[SessionItem], facts: PickerFacts, load: Callable[[], None], hints: Sequence[str] = ()
+        self,
+        items: Iterable[SessionItem],
+        facts: PickerFacts,
+        calls: PickerCalls,
+        hints: Sequence[str] = (),
+        query: str = "",
     ) -> None:
         self.progress = ""  # such as "1,200 of 5,000"
         self._items = {item.row.path: item for item in items}
         self._facts = facts
-        self._load = load
+        self._calls = calls
+        self._question: _Question | None = None
         self._options = _Options()
         self._flat = False  # a query is there, so threads are not shown
         self._rows = _Rows([], facts, self._options)
         self._list = SearchList(
             "",
             self._rows,
-            own_actions=[RENAME, DELETE, DELETE_IF_NO_QUERY],
             handlers={
+                RENAME: self._ask_name,
+                DELETE: self._ask_to_delete,
+                DELETE_IF_NO_QUERY: self._ask_to_delete,
                 TOGGLE_FOLDER: self._toggle_folder,
                 TOGGLE_SORT: self._toggle_sort,
                 TOGGLE_NAMED: lambda: self._set(named=not self._options.named),
                 TOGGLE_PATH: lambda: self._set(paths=not self._options.paths),
             },
             hints=hints,
+            query=query,
             rank=self._rank,
         )
         self.refresh()
@@ -119,6 +146,9 @@ class SessionPicker:
     # Keys.
 
     def key(self, key: Key, actions: Sequence[str]) -> Outcome | None:
+        if self._question is not None:
+            self._answer(self._question, self._question.modal.key(key, actions))
+            return None
         if DELETE_IF_NO_QUERY in actions and self._list.query:
             return None
         outcome = self._list.key(key, actions)
@@ -126,20 +156,49 @@ class SessionPicker:
             self.refresh()
         if outcome is None or outcome.action == "cancel":
             return outcome
-        action = DELETE if outcome.action == DELETE_IF_NO_QUERY else outcome.action
-        return Outcome(action, self._rows.placed[outcome.value][0].row)
+        return Outcome(outcome.action, self._rows.placed[outcome.value][0].row)
 
     def paste(self, text: str) -> None:
+        if self._question is not None:
+            self._question.modal.paste(text)
+            return
         self._list.paste(text)
         self.refresh()
 
     def rows(self, width: int, max_rows: int) -> PanelView:
-        return self._list.rows(width, max_rows)
+        shown: Modal = self._list if self._question is None else self._question.modal
+        return shown.rows(width, max_rows)
+
+    # Questions.
+
+    def _answer(self, question: _Question, outcome: Outcome | None) -> None:
+        if outcome is not None:
+            self._question = None
+            if outcome.action == "confirm":
+                question.answer(outcome.value)
+
+    @property
+    def _chosen(self) -> SessionRow | None:
+        return None if self._list.chosen is None else self._rows.placed[self._list.chosen][0].row
+
+    def _ask_name(self) -> None:
+        row = self._chosen
+        if row is not None:
+            name = row.name if isinstance(row.name, str) else ""
+            field = FieldModal("Name of the session", name)
+            self._question = _Question(field, lambda text: self._calls.rename(row, text))
+
+    def _ask_to_delete(self) -> None:
+        row = self._chosen
+        if row is not None:
+            title = one_line(SessionItem(row).title[:MAX_TITLE])
+            choice = SearchList(f"Delete {title}?", [ListRow("Keep it"), ListRow("Delete it", row.path)])
+            self._question = _Question(choice, lambda at: self._calls.delete(row) if at == 1 else None)
 
     def _toggle_folder(self) -> None:
         self._set(everywhere=not self._options.everywhere)
         if self._options.everywhere:
-            self._load()
+            self._calls.load()
 
     def _toggle_sort(self) -> None:
         self._set(sort=SORTS[(SORTS.index(self._options.sort) + 1) % len(SORTS)])

@@ -1,0 +1,156 @@
+"""Lets the person choose another session, and opens it; one that another process has can be looked at or copied."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from tau.core.text.terminal_text import escape_for_display
+from tau.records.replies import SessionRow
+from tau.screen.modals.message import MessageModal
+from tau.screen.modals.search_list import ListRow, SearchList
+from tau.screen.modals.session_picker import (
+    DELETE,
+    RENAME,
+    TOGGLE_FOLDER,
+    TOGGLE_NAMED,
+    TOGGLE_PATH,
+    TOGGLE_SORT,
+    PickerCalls,
+    PickerFacts,
+    SessionPicker,
+)
+from tau.screen.modals.session_search import SessionItem
+from tau.tui.session_loading import MAX_TEXT, SessionLoader
+from tau.tui.surface import Surface
+
+FIRST_ROWS = 50  # sessions that are read before the picker opens
+POLL_S = 0.5  # between two looks at a lock
+HINTS = (
+    (TOGGLE_FOLDER, "all folders"),
+    (RENAME, "renames"),
+    (DELETE, "deletes"),
+    (TOGGLE_SORT, "sorts"),
+    (TOGGLE_NAMED, "named only"),
+    (TOGGLE_PATH, "paths"),
+)
+
+
+async def pick_session(surface: Surface, query: str) -> None:
+    """Let the person choose a session, and open it. `query` is what is searched for at first."""
+    if not surface.has_screen:
+        await _choose_from_lines(surface)
+        return
+    files = surface.handle.session_files
+    paths = await files.paths(everywhere=False)
+    first = [SessionItem(row) for row in await files.heads(paths[:FIRST_ROWS])]
+    current = surface.handle.log.path
+    facts = PickerFacts(
+        surface.handle.cwd, os.path.expanduser("~"), None if current is None else str(current), time.time() * 1000
+    )
+    hints = [f"{key} {about}" for action, about in HINTS if (key := surface.key_label(action))]
+    calls = PickerCalls(
+        lambda: loader.start_everywhere(),
+        lambda row, name: surface.start(_rename(surface, picker, row, name)),
+        lambda row: surface.start(_delete(surface, picker, row)),
+    )
+    picker = SessionPicker(first, facts, calls, hints, query)
+    loader = SessionLoader(files, picker, surface.changed)
+    loader.start(paths)
+    try:
+        outcome = await surface.open(picker)
+    finally:
+        loader.stop()
+    if outcome.action == "confirm":
+        await _open(surface, outcome.value)
+
+
+async def _rename(surface: Surface, picker: SessionPicker, row: SessionRow, name: str) -> None:
+    files = surface.handle.session_files
+    await files.rename(row.path, name)
+    found = await files.contents([Path(row.path)], MAX_TEXT)
+    picker.add(SessionItem(renamed, text.lower(), complete=True) for renamed, text in found)
+    picker.refresh()
+    surface.changed()
+
+
+async def _delete(surface: Surface, picker: SessionPicker, row: SessionRow) -> None:
+    await surface.handle.session_files.delete(row.path)
+    picker.remove(row.path)
+    surface.changed()
+
+
+def title(row: SessionRow) -> str:
+    name = row.name if isinstance(row.name, str) and row.name else row.first_message or row.id
+    return escape_for_display(" ".join(name[:200].split()))
+
+
+async def _open(surface: Surface, row: SessionRow) -> None:
+    handle = surface.handle
+    if handle.log.path is not None and os.path.realpath(handle.log.path) == os.path.realpath(row.path):
+        return
+    owner = await handle.session_files.owner(row.path)
+    if owner is not None:
+        await _offer(surface, row, owner)
+    elif await handle.switch_session(row.path):
+        surface.show_session(title(row), handle.settings.resume_lines)
+
+
+# A session that another process has open.
+
+LOOK, COPY, WAIT = range(3)
+
+
+async def _offer(surface: Surface, row: SessionRow, owner: str) -> None:
+    rows = [
+        ListRow("Look only", "shows its last lines; nothing is opened"),
+        ListRow("Fork", "continues in a copy"),
+        *([ListRow("Wait", "opens it when it is free")] if surface.has_screen else []),
+    ]
+    outcome = await surface.open(SearchList(f"{owner[:1].upper()}{owner[1:]} has this session open", rows))
+    if outcome.action != "confirm":
+        return
+    handle = surface.handle
+    if outcome.value == LOOK:
+        messages = await handle.session_files.messages(row.path)
+        surface.show_messages(f"{title(row)}, look only", messages, handle.settings.resume_lines)
+    elif outcome.value == COPY:
+        if await handle.session_files.open_copy(row.path):
+            surface.show_session(f"copy of {title(row)}", handle.settings.resume_lines)
+    elif await _freed(surface, row, owner):
+        await _open(surface, row)
+
+
+async def _freed(surface: Surface, row: SessionRow, owner: str) -> bool:
+    """Wait until no process has the session open. False: the person does not want to wait any more."""
+
+    async def poll() -> None:
+        while await surface.handle.session_files.owner(row.path) is not None:
+            await asyncio.sleep(POLL_S)
+
+    text = f"{title(row)} opens as soon as {owner} has closed it."
+    polling = asyncio.ensure_future(poll())
+    shown = asyncio.ensure_future(surface.open(MessageModal("Waiting for the session", text)))
+    try:
+        await asyncio.wait({polling, shown}, return_when=asyncio.FIRST_COMPLETED)
+        return polling.done() and not polling.cancelled()
+    finally:
+        for task in (polling, shown):
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+
+async def _choose_from_lines(surface: Surface) -> None:
+    """The list of plain mode."""
+    current = surface.handle.state.current().session_id
+    rows = [row for row in await surface.handle.sessions(everywhere=False) if row.id != current]
+    if not rows:
+        surface.say("There is no other session of this project.")
+        return
+    chosen = await surface.choose("Resume", [title(row) for row in rows])
+    if chosen is not None:
+        await _open(surface, rows[chosen])
