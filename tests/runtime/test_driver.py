@@ -8,13 +8,14 @@ import pytest
 
 from support.loop_kit import Stage, Tool, assistant, breaks, call, ok, play, speaks, user
 from support.virtual_clock import Clock, leapt, played
-from tau.core.agent.draft import Draft, MessageFailed
+from tau.core.agent.draft import Draft, MessageFailed, Update
 from tau.core.agent.loop import agent_run
 from tau.errors import ModelError, ToolError
 from tau.records.events import AgentEnd, Event, MessageEnd, Outcome, ToolEnd, ToolUpdate, TurnEnd
 from tau.records.messages import Assistant, Text, ToolCall, ToolResult
 from tau.runtime.abort import AbortSignal
-from tau.runtime.runs.driver import RESULT_QUEUE_LIMIT, run_agent
+from tau.runtime.runs.driver import run_agent
+from tau.runtime.runs.result_queue import RESULT_QUEUE_LIMIT
 from tau.tools.partial_result import CancelledWithResult
 
 LS, CAT = call("ls", path="."), call("cat")
@@ -400,3 +401,53 @@ def test_a_slow_client_is_shown_only_the_newest_of_each_tool() -> None:
         return stage
 
     assert len(asyncio.run(main()).told.all(ToolUpdate)) <= 5
+
+
+def one_by_one(*pieces: str) -> Callable[[Draft], AsyncIterator[Sequence[Any]]]:
+    """A model whose pieces come alone: the next one when the driver waits for it."""
+
+    async def answer(draft: Draft) -> AsyncIterator[Sequence[Any]]:
+        yield [draft.begin(), draft.open("text")]
+        for piece in pieces:
+            for _ in range(3):
+                await asyncio.sleep(0)
+            yield [draft.add(0, piece)]
+        yield draft.finish("stop")
+
+    return answer
+
+
+def test_a_piece_that_comes_alone_is_published_by_the_model_call_itself() -> None:
+    publishers: dict[str, set[str]] = {}
+
+    def publish(event: Event | Update) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        publishers.setdefault(type(event).__name__, set()).add(task.get_coro().__qualname__)
+
+    play(agent_run([user("hi")]), Stage([one_by_one("a", "b", "c")]), publish=publish)
+    assert publishers["MessageEnd"] == {"run_agent"}
+    assert "Driver._spawn.<locals>.safely" in publishers["Update"]
+
+
+def test_a_slow_reader_of_one_piece_gets_all_pieces_in_order() -> None:
+    published: list[str] = []
+
+    async def slowly(event: Event | Update) -> None:
+        for _ in range(10):
+            await asyncio.sleep(0)
+        published.append(event.delta.delta if isinstance(event, Update) and event.weight else type(event).__name__)
+
+    play(agent_run([user("hi")]), Stage([one_by_one("a", "b", "c", "d")]), publish=slowly)
+    assert [each for each in published if len(each) == 1] == ["a", "b", "c", "d"]
+    assert published[-4:] == ["Update", "MessageEnd", "TurnEnd", "AgentEnd"]
+
+
+def test_a_piece_that_cannot_be_published_breaks_the_run_and_not_the_answer() -> None:
+    def publish(event: Event | Update) -> None:
+        if isinstance(event, Update) and event.weight:
+            raise ConnectionError("the client is broken")
+
+    with pytest.raises(ExceptionGroup) as raised:
+        play(agent_run([user("hi")]), Stage([one_by_one("a", "b")]), publish=publish)
+    assert raised.group_contains(ConnectionError, match="the client is broken")

@@ -83,7 +83,7 @@ class ReadClock(Value):  # int, Unix milliseconds
 
 
 class WaitForResult(Value):  # the next result
-    pass
+    relays_updates: bool = False  # the driver may publish an Update itself instead: the loop would do nothing else
 
 
 # Results: what the driver reports. Those of a model call are in core/agent/draft.py.
@@ -221,7 +221,7 @@ def stream_answer(
     draft_message: Assistant | None = None
     announced = False
     while True:
-        match (yield WaitForResult()):
+        match (yield WaitForResult(relays_updates=announced)):
             case (Update() | ResponseStarted()) as update:
                 if not announced and draft_message is not None:
                     announced = True
