@@ -21,7 +21,9 @@ class Interface(Surface, Protocol):
     """What the keys need of the program, beyond what commands may do."""
 
     view: View
-    bash_running: int  # shell commands of the person
+
+    @property
+    def bash_running(self) -> int: ...  # shell commands of the person
 
     def start(self, work: Coroutine[Any, Any, None]) -> None: ...
     def changed(self) -> None: ...

@@ -6,7 +6,6 @@ import asyncio
 import os
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
-from itertools import islice
 from typing import Any
 
 from tau import __version__
@@ -15,21 +14,12 @@ from tau.core.agent.draft import Update
 from tau.core.agent.queues import QueueName
 from tau.core.checks.exit_codes import ANSWERED
 from tau.records.dialogs import Confirm, Editor, Input, Select, UiRequest
-from tau.records.events import (
-    AgentSettled,
-    CompactionEnd,
-    Event,
-    MessageEnd,
-    QueueUpdate,
-    SessionInfoChanged,
-    ThinkingLevelChanged,
-    ToolEnd,
-)
-from tau.records.messages import BashExecution, Image
+from tau.records.events import Event
+from tau.records.messages import Image
 from tau.runtime.app.batch import Prompt
 from tau.runtime.app.factory import SessionFactory
 from tau.runtime.app.handle import SessionHandle
-from tau.runtime.app.process import GarbageCollector, StopRequest
+from tau.runtime.app.process import StopRequest
 from tau.runtime.models.readable_errors import readable_error
 from tau.screen.completion import Proposal, Query
 from tau.screen.hotkeys import Hotkey, hotkeys
@@ -54,19 +44,15 @@ from tau.tui.notices import Notices
 from tau.tui.prompt_input import PromptInput
 from tau.tui.questions import Questions
 from tau.tui.session_facts import SessionFacts
+from tau.tui.session_screen import SessionScreen
 from tau.tui.submit import submit
 from tau.tui.surface import NoticeKind
 from tau.tui.terminal import Terminal
 from tau.tui.terminal_facts import supports_hyperlinks
 from tau.tui.theme_choice import ThemeChoice, theme_places
 from tau.tui.view import View
-from tau.tui.viewer_feed import ViewerFeed
 
-MESSAGES_WITHOUT_LINES = 100  # such as results, which are shown with their calls
 Dialog = Select | Confirm | Input | Editor
-# Events after which the footer may say something else.
-FOOTER_EVENTS = (MessageEnd, ToolEnd, AgentSettled, CompactionEnd, SessionInfoChanged, ThinkingLevelChanged)
-
 WARM_UP_AFTER_S = 0.1
 
 
@@ -75,55 +61,39 @@ class Interface:
         self.handle = handle
         self._terminal = terminal
         self._stop = stop
-        self.bash_running = 0
         self._extensions_started = asyncio.Event()
-        self._collector = GarbageCollector()
         self._tasks = BackgroundTasks(lambda text: self.say(text, "error"))
-        settings, loop = factory.settings, asyncio.get_running_loop()
+        settings, clock = factory.settings, asyncio.get_running_loop().time
         calls = ExtensionCalls(handle.extensions)
-
-        def readable(text: str) -> str:
-            return readable_error(text, handle.models)
-
-        transcript = Transcript(
-            readable=readable,
-            renderers=Renderers(calls.renders_tool, calls.renders_message),
-            hyperlinks=supports_hyperlinks(os.environ),
-        )
-        transcript.hide_thinking = settings.hide_thinking_block
         self._input = PromptInput(handle, factory.config.agent_dir, self._on_offer, calls)
-        self.view = View(transcript, self._input.prompt, Working(readable=readable, budget=factory.options.budget))
-        self._themes = ThemeChoice(settings.theme, lambda: theme_places(factory), settings.terminal.true_color)
-        self._display = Display(terminal, self._themes.palette(), self.view, os.environ)
+        self.view = _view(handle, factory, calls, self._input)
+        themes = ThemeChoice(settings.theme, lambda: theme_places(factory), settings.terminal.true_color)
+        self._display = display = Display(terminal, themes.palette(), self.view, os.environ)
+        self._notices = Notices(terminal.write, terminal.set_title, clock, os.environ, settings.notifications)
+        self._screen = SessionScreen(handle, SessionFacts(handle, factory), self.view, display, self._notices)
+
+        def use_palette() -> None:
+            display.use_palette(themes.palette())
+
         self.looks = ScreenLooks(
-            self._themes,
-            self._use_palette,
-            self._follow_settings,
-            self._reload_keys,
-            lambda: terminal.facts,
-            self._display.text,
+            themes, use_palette, self._follow_settings, self._reload_keys, lambda: terminal.facts, display.text
         )
         self._modals = Modals(self._show_modal)
-        self._viewer_feed = ViewerFeed()
-        self._questions = Questions(
-            handle.dialogs, loop.time, self._at_rest, self.changed, lambda: terminal.input_waits
-        )
+        self._questions = Questions(handle.dialogs, clock, self._at_rest, self.changed, lambda: terminal.input_waits)
         self.view.panels = self._questions
-        self._notices = Notices(terminal.write, terminal.set_title, loop.time, os.environ, settings.notifications)
-        front_end = ScreenFrontEnd(self.view, self._themes, self._use_palette, self._update_title)
+        front_end = ScreenFrontEnd(self.view, themes, use_palette, self._screen.update_title)
         self._extensions = ExtensionScreen(
-            handle.dialogs,
-            calls,
-            self.view,
-            front_end,
-            loop.time,
-            start=self.start,
-            changed=self._display.changed,
+            handle.dialogs, calls, self.view, front_end, clock, start=self.start, changed=display.changed
         )
-        self._display.on_clock(self._next_change)
-        self._display.on_frame(self._after_frame)
-        self._facts = SessionFacts(handle, factory)
-        self._keyboard = Keyboard(
+        self._keyboard = self._make_keyboard()
+        self._set_hints()
+        display.on_clock(self._next_change)
+        display.on_frame(self._after_frame)
+        terminal.on_input(self._on_input)
+        terminal.on_suspend(self.suspend)
+
+    def _make_keyboard(self) -> Keyboard:
+        return Keyboard(
             self._input.prompt,
             self._input.load_bindings(),
             Actions(self).table,
@@ -134,9 +104,6 @@ class Interface:
             ask=self._input.completions.ask,
             submit=lambda: self.take_submission(follow_up=False),
         )
-        self._set_hints()
-        terminal.on_input(self._on_input)
-        terminal.on_suspend(self.suspend)
 
     def _set_hints(self) -> None:
         """Cards name the keys that are bound, and files relative to the folder of the session."""
@@ -156,10 +123,10 @@ class Interface:
             name = f"{model.provider}/{model.id}" if model else "no model"
             self.view.transcript.add_notice(f"tau {__version__}, {name}. /help lists the commands, Ctrl+C twice exits.")
         if self.handle.log.message_count:
-            self._show_last_lines(self.handle.settings.resume_lines)
-        for warning in [*self._input.problems, *self._themes.problems]:
+            self._screen.show_last_lines(self.handle.settings.resume_lines)
+        for warning in [*self._input.problems, *self.looks.problems]:
             self.view.transcript.add_notice(warning, "warning")
-        self._update_footer()
+        self._screen.update_footer()
         self._display.paint()
         self.start(self.looks.watch(lambda text: self.say(text, "warning")))
 
@@ -202,39 +169,19 @@ class Interface:
     # Events of the session.
 
     def on_event(self, event: Event | Update | UiRequest) -> None:
-        now = asyncio.get_running_loop().time()
-        if isinstance(event, Update):  # nearly all of them
-            self.view.transcript.apply(event, now)
-            self.view.working.heard(event.delta, now)
-            self._display.changed()
-            return
-        if isinstance(event, Dialog):
+        if not isinstance(event, UiRequest):
+            self._screen.on_event(event)
+        elif isinstance(event, Dialog):
             self._questions.add(event)
-            return
-        if isinstance(event, UiRequest):
+        else:
             self._extensions.show(event)
-            return
-        self._viewer_feed.on_event(event, now)
-        self.view.transcript.apply(event, now)
-        self.view.working.apply(event, now)
-        self._notices.on_event(event)
-        if isinstance(event, QueueUpdate):
-            self.view.queued = event.steering, event.follow_up
-        elif isinstance(event, FOOTER_EVENTS):
-            self._update_footer()
-            if isinstance(event, AgentSettled):
-                self._collector.settled(self.handle.log.id)
-        self._display.changed()
-
-    def _use_palette(self) -> None:
-        self._display.use_palette(self._themes.palette())
 
     def _follow_settings(self) -> None:
         """Settings have changed: use those that concern the screen."""
         settings = self.handle.settings
         self.view.transcript.hide_thinking = settings.hide_thinking_block
         self._input.prompt.completion.show_rows(settings.autocomplete_max_visible)
-        self._update_footer()
+        self._screen.update_footer()
         self.changed()
 
     def _reload_keys(self) -> Sequence[str]:
@@ -242,14 +189,6 @@ class Interface:
         self._input.problems.clear()
         self._keyboard.bindings = self._input.load_bindings()
         return self._input.problems
-
-    def _update_title(self) -> None:
-        name = self.view.footer.state.name
-        self._notices.show_title(name or os.path.basename(self.handle.cwd), self.view.extension_ui.title)
-
-    def _update_footer(self) -> None:
-        self.view.footer.state = self._facts.footer()
-        self._update_title()
 
     def _next_change(self) -> float | None:
         """When the screen changes by itself: a question counts down, or has waited long enough to notify."""
@@ -317,7 +256,7 @@ class Interface:
 
     def command_ended(self) -> None:
         """A command may have changed what the footer says, such as the model."""
-        self._update_footer()
+        self._screen.update_footer()
         self.changed()
 
     def deny_question(self) -> bool:
@@ -364,24 +303,10 @@ class Interface:
         return await self._input.copy(text, self._terminal.write)
 
     def show_session(self, title: str, lines: int) -> None:
-        self.view.transcript.add_rule(title)
-        if lines:
-            self._show_last_lines(lines)
-        self._update_footer()
-        self.changed()
+        self._screen.show_session(title, lines)
 
     def show_messages(self, title: str, messages: Sequence[object], lines: int) -> None:
-        transcript = self.view.transcript
-        transcript.add_rule(title)
-        transcript.add_entries(messages, lines)
-        transcript.add_rule("back in this session")
-        self.changed()
-
-    def _show_last_lines(self, lines: int) -> None:
-        """Show the end of the branch. Of a long one, only messages that can have these lines are read."""
-        messages = self.handle.log.messages
-        last = list(islice(reversed(messages), lines + MESSAGES_WITHOUT_LINES))[::-1]
-        self.view.transcript.add_entries(last, lines, len(messages) - len(last))
+        self._screen.show_messages(title, messages, lines)
 
     async def show_transcript(self) -> None:
         from tau.tui.transcript_viewer import Run, view_transcript
@@ -390,7 +315,7 @@ class Interface:
         if not active and not self.handle.log.message_count:
             self.say("The session is empty.")
             return
-        run = Run(self._viewer_feed, active, self._questions.__len__)
+        run = Run(self._screen.feed, active, self._questions.__len__)
         await view_transcript(self, self.view.transcript, run, self._show_externally)
 
     async def _show_externally(self, text: str) -> None:
@@ -400,27 +325,11 @@ class Interface:
         await submit(self, text)
 
     async def run_bash(self, command: str, *, exclude: bool) -> None:
-        self.bash_running += 1
-        id = object()  # several may run at once
-        self.view.transcript.start_bash(command, self.now(), hidden=exclude, id=id)
-        self.changed()
-        execution = BashExecution(command, "")
-        try:
-            result = await self.handle.bash(command, exclude=exclude, id=id)
-            path = result.full_output_path
-            execution = BashExecution(
-                command,
-                result.output,
-                result.exit_code,
-                cancelled=result.cancelled,
-                truncated=result.truncated,
-                full_output_path=path if isinstance(path, str) else None,
-            )
-        finally:
-            self.view.transcript.end_bash(execution, self.now(), id)
-            self.bash_running -= 1
-            self._update_footer()
-            self.changed()
+        await self._screen.run_bash(command, exclude=exclude)
+
+    @property
+    def bash_running(self) -> int:
+        return self._screen.bash_running
 
     def redraw(self) -> None:
         self._display.redraw()
@@ -439,3 +348,16 @@ class Interface:
         if outcome.action == "type":
             opened_by = "?" if "?" in self._keyboard.bindings.keys("app.help") else ""
             self._keyboard.handle([Paste(opened_by + outcome.value)])
+
+
+def _view(handle: SessionHandle, factory: SessionFactory, calls: ExtensionCalls, input: PromptInput) -> View:
+    def readable(text: str) -> str:
+        return readable_error(text, handle.models)
+
+    transcript = Transcript(
+        readable=readable,
+        renderers=Renderers(calls.renders_tool, calls.renders_message),
+        hyperlinks=supports_hyperlinks(os.environ),
+    )
+    transcript.hide_thinking = factory.settings.hide_thinking_block
+    return View(transcript, input.prompt, Working(readable=readable, budget=factory.options.budget))

@@ -35,6 +35,11 @@ class ScreenLooks:
         self.screen_text = screen_text
         self._theme_changed = asyncio.Event()
 
+    @property
+    def problems(self) -> Sequence[str]:
+        """What was wrong with the theme at the start."""
+        return self._themes.problems
+
     def theme_names(self) -> Sequence[str]:
         return self._themes.names()
 
