@@ -8,16 +8,6 @@ from typing import Any
 from tau.records import entries as e
 from tau.records import messages as m
 from tau.records.base import encode
-from tau.screen.viewer.pages import Pages
-
-
-def item_text(pages: Pages, item: int) -> str:
-    """The text of an entry on the branch; "" for the live end."""
-    if item >= pages.live_item:
-        return ""
-    entry = pages.entry(item)
-    is_answer = isinstance(entry, e.MessageEntry) and isinstance(entry.message, m.Assistant)
-    return entry_text(entry, pages.results(item) if is_answer else {})
 
 
 def entry_text(entry: Any, results: Mapping[str, m.ToolResult]) -> str:

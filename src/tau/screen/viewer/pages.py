@@ -14,6 +14,7 @@ from tau.screen.history_section import sections_of
 from tau.screen.lines import Line
 from tau.screen.look import Look
 from tau.screen.renderers import Renderers
+from tau.screen.viewer.entry_text import entry_text
 from tau.screen.viewer.live import LiveTail
 
 KEPT_ENTRIES = 64  # whose rows are kept
@@ -78,6 +79,13 @@ class Pages:
             elif message is not None:
                 break
         return found
+
+    def text(self, item: int) -> str:
+        """The text of an entry; "" for the live end."""
+        if item >= self.live_item:
+            return ""
+        is_answer = isinstance(self.message(item), m.Assistant)
+        return entry_text(self.entry(item), self.results(item) if is_answer else {})
 
     def rows(self, item: int) -> list[Line]:
         if item >= self.live_item:

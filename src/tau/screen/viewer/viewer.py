@@ -11,7 +11,6 @@ from tau.screen.lines import Line, Span
 from tau.screen.modals import CANCELLED, Outcome
 from tau.screen.panels import PanelView
 from tau.screen.safe_text import one_line
-from tau.screen.viewer.entry_text import item_text
 from tau.screen.viewer.pages import Pages, Position
 from tau.screen.viewer.search import find, highlighted
 
@@ -121,7 +120,7 @@ class Viewer:
         found = self._search.found
         if found is not None and found in places:
             items = {found.item: None}
-        return next((text for item in items if (text := item_text(self._pages, item))), "")
+        return next((text for item in items if (text := self._pages.text(item))), "")
 
     def _move(self, rows: int) -> None:
         self._go_to(self._pages.down(self._top, rows) if rows > 0 else self._pages.up(self._top, -rows))
