@@ -30,7 +30,7 @@ from tau.tui.surface import Surface
 FIRST_ROWS = 50  # sessions that are read before the picker opens
 POLL_S = 0.5  # between two looks at a lock
 HINTS = (
-    (TOGGLE_FOLDER, "all folders"),
+    (TOGGLE_FOLDER, "all/this folder"),
     (RENAME, "renames"),
     (DELETE, "deletes"),
     (TOGGLE_SORT, "sorts"),

@@ -232,9 +232,9 @@ class _Rows(Sequence[ListRow]):
         row, facts = item.row, self._facts
         words = [
             age_text(facts.now - row.modified),
-            f"{row.message_count} messages" if item.complete else "",
-            short_folder(row.cwd, facts.home) if self._options.everywhere else "",
             short_folder(row.path, facts.home) if self._options.paths else "",
+            short_folder(row.cwd, facts.home) if self._options.everywhere and not self._options.paths else "",
+            f"{row.message_count} messages" if item.complete else "",
         ]
         mark = "✓" if row.path == facts.current else ""
         indent = "  " * (depth - 1) + "└ " if depth else ""
