@@ -54,10 +54,11 @@ def run_turn(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) ->
 
 def call_in_turn(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> None:
     """Call `callback` later in the current turn, or in the next iteration of the loop. Only in the loop's thread."""
-    if _turn.calls is None:
+    calls = _turn.calls
+    if calls is None:
         loop.call_soon(callback)
     else:
-        _turn.calls.append(callback)
+        calls.append(callback)
 
 
 def _call(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> None:

@@ -74,7 +74,7 @@ async def stream(
                     yield [ResponseStarted()]
                 if results:
                     yield results
-                    if isinstance(results[-1], MessageDone):
+                    if type(results[-1]) is MessageDone:
                         return  # do not wait for data after the end of the answer
                 if problem is not None:
                     raise problem
@@ -98,7 +98,7 @@ def _read(chunk: bytes, decoder: Decoder, reader: Reader) -> tuple[list[ModelRes
     try:
         for event, data in decoder.feed(chunk):
             results += reader.read(event, data)
-            if results and isinstance(results[-1], MessageDone):
+            if results and type(results[-1]) is MessageDone:  # isinstance takes three times as long for a struct
                 break
     except ModelError as error:
         return results, error

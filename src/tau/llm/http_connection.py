@@ -250,6 +250,8 @@ class HttpExchange:
     def take(self) -> bytes:
         """Return the body data received so far, without waiting; may be empty."""
         chunks = self._chunks
+        if not chunks:
+            return b""
         chunk = b"".join(chunks)
         chunks.clear()
         if self._buffered > MAX_BUFFERED_BYTES:

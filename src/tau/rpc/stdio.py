@@ -45,7 +45,7 @@ async def _serve(open_session: Open, dialect: Dialect, stdin: int, stdout: int) 
     loop, collector = asyncio.get_running_loop(), GarbageCollector()
 
     def publish(event: Event | Update | UiRequest) -> Awaitable[None] | None:
-        if isinstance(event, AgentSettled):
+        if type(event) is AgentSettled:
             loop.call_soon(collector.settled, handle.log.id)
         return server.publish(event)
 

@@ -237,7 +237,8 @@ class Draft:
         return self._update(delta)
 
     def _update(self, delta: AnyDelta) -> Update:
-        at = tuple([block.mark() for block in self._open])
+        blocks = self._open
+        at = (blocks[0].mark(),) if len(blocks) == 1 else tuple([block.mark() for block in blocks])
         return Update(self, delta, Mark(len(self._blocks), at, self._usage_json))
 
 

@@ -105,10 +105,10 @@ class Backlog:
         if not items:
             return b""
         first = items[0]
-        if len(items) == 1 and isinstance(first, bytes):  # the usual case: a response
+        if len(items) == 1 and not isinstance(first, LargeRecord):  # the usual case: a response, or an update
             items.popleft()
-            self.size -= len(first)
-            return first + b"\n"
+            self.size -= _size(first)
+            return self._line(first) + b"\n"
         lines: list[bytes] = []
         size = 0
         while self.items and size < BATCH_BYTES:

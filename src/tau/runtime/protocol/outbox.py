@@ -175,8 +175,9 @@ class Outbox:
         with self._lock:
             if self._state is CLOSED:
                 return b""
-            delayed = self._backlog.should_delay()
-            batch = b"" if delayed else self._backlog.take()
+            backlog = self._backlog
+            delayed = bool(backlog.items) and backlog.should_delay()
+            batch = backlog.take() if backlog.items and not delayed else b""
             if not batch:
                 self._state = IDLE
         if delayed:

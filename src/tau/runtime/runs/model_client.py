@@ -145,7 +145,7 @@ class ModelClient:
         budget, characters, counted = self._budget, 0, False
         try:
             async for facts in llm.stream(model, context, options, draft, call):
-                if facts and isinstance(facts[-1], MessageDone):
+                if facts and type(facts[-1]) is MessageDone:
                     # Count the usage before a consumer can act on the answer.
                     budget.add_usage(draft)
                     counted = True

@@ -192,7 +192,9 @@ class Session:
 
     def publish(self, event: Event | Update) -> Awaitable[None] | None:
         """Publish an event: every event passes through here, first into the log, then to the client."""
-        if isinstance(event, MessageEnd):
+        if isinstance(event, Update):
+            pass  # most events are updates
+        elif isinstance(event, MessageEnd):
             self.log.append_message(event.message)
             self.schedule_sync()
         elif isinstance(event, AgentSettled):
