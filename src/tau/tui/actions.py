@@ -83,7 +83,7 @@ class Actions:
         if interface.bash_running:
             handle.abort_bash()
         elif activity.retry is not None:
-            interface.start(handle.abort_retry())
+            interface.start(self._abort_retry())
         elif activity.compacting_since is not None:
             interface.start(handle.abort_compaction())
         elif activity.since is not None:
@@ -92,6 +92,10 @@ class Actions:
             return False
         interface.changed()
         return True
+
+    async def _abort_retry(self) -> None:
+        await self.dequeue()
+        await self._interface.handle.abort_retry()
 
     async def _abort(self) -> None:
         await self.dequeue()

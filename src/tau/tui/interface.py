@@ -77,14 +77,18 @@ class Interface:
         self._tasks = BackgroundTasks(lambda text: self.say(text, "error"))
         settings, loop = factory.settings, asyncio.get_running_loop()
         calls = ExtensionCalls(handle.extensions)
+
+        def readable(text: str) -> str:
+            return readable_error(text, handle.models)
+
         transcript = Transcript(
-            readable=lambda text: readable_error(text, handle.models),
+            readable=readable,
             renderers=Renderers(calls.renders_tool, calls.renders_message),
             hyperlinks=supports_hyperlinks(os.environ),
         )
         transcript.hide_thinking = settings.hide_thinking_block
         self._input = PromptInput(handle, factory.config.agent_dir, self._on_offer, calls)
-        self.view = View(transcript, self._input.prompt, Working(factory.options.budget.max_cost))
+        self.view = View(transcript, self._input.prompt, Working(readable=readable, budget=factory.options.budget))
         self._themes = ThemeChoice(settings.theme, theme_places(factory), settings.terminal.true_color)
         self._display = Display(terminal, self._themes.palette(), self.view, os.environ)
         self._modals = Modals(self._show_modal)
@@ -253,6 +257,8 @@ class Interface:
         self.changed()
         if prompt.text.strip() or prompt.images:
             self.start(self._submit(prompt.text, prompt.images, "follow_up" if follow_up else "steer"))
+        elif self.view.working.state.retry is not None:
+            self.handle.runs.retry_now()
 
     async def _submit(self, text: str, images: Sequence[Image], queue: QueueName) -> None:
         """Carry out what was typed. Extensions see every prompt, also one that was typed before they had started."""

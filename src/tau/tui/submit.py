@@ -56,4 +56,5 @@ async def send_prompt(surface: Surface, text: str, images: Sequence[Image], queu
     if "@" in text:
         expanded, attached = await loop.run_in_executor(None, lambda: attach_files(text, handle.cwd, resize=resize))
     if expanded.strip() or images or attached:
-        await handle.submit(expanded, [*images, *attached], queue)
+        waits = handle.runs.retry_attempt > 0  # it joins the run that is tried again, and is not a prompt after it
+        await handle.submit(expanded, [*images, *attached], queue, queue=waits)

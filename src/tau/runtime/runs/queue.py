@@ -109,6 +109,11 @@ class RunQueue:
         if self._current is not None and self._current.retries.cancel():
             await self._settled.wait()
 
+    def retry_now(self) -> None:
+        """Begin the pending retry without waiting longer."""
+        if self._current is not None:
+            self._current.retries.skip()
+
     async def idle(self) -> None:
         """Wait until nothing is left to run."""
         while self._task is not None:

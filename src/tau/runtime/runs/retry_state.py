@@ -14,7 +14,8 @@ class RetryState:
         self.made = 0
         self.due: Retry | None = None
         self.waiting = False
-        self._cancelled = asyncio.Event()
+        self._cancelled = False
+        self._over = asyncio.Event()  # set when the delay ends early
 
     def ended_by(self, message: AnyMessage) -> bool:
         """True if the message is the good answer to a retry."""
@@ -27,21 +28,27 @@ class RetryState:
 
     def cancel(self) -> bool:
         """Cancel the delay. True if one was running."""
-        self._cancelled.set()
+        self._cancelled = True
+        self._over.set()
         return self.waiting
+
+    def skip(self) -> None:
+        """End the delay now: the retry begins."""
+        self._over.set()
 
     async def wait(self, seconds: float, signal: AbortSignal) -> bool:
         """Wait before the due retry. True when the time is over, False if the wait was cancelled or aborted."""
         assert self.due is not None
         self.made, self.due = self.due.attempt, None
-        self._cancelled.clear()
-        signal.on_abort(self._cancelled.set)
+        self._cancelled = False
+        self._over.clear()
+        signal.on_abort(self.skip)
         self.waiting = True
         try:
             async with asyncio.timeout(0 if signal.aborted else seconds):
-                await self._cancelled.wait()
+                await self._over.wait()
         except TimeoutError:
-            return not (signal.aborted or self._cancelled.is_set())  # it may have been cancelled at the same moment
+            pass
         finally:
             self.waiting = False
-        return False
+        return not (signal.aborted or self._cancelled)
