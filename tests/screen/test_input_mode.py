@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tau.screen.full_screen import full_screen_program
 from tau.screen.input_mode import ParsedInput, input_mode, parse_input
 from tau.screen.mentions import candidates, mention_of, mentions
 
@@ -45,3 +46,20 @@ def test_a_mention_has_quotes_where_it_needs_them() -> None:
     assert mention_of("src/a.py") == "@src/a.py"
     assert mention_of("my file.txt") == '@"my file.txt"'
     assert [mention.path for mention in mentions(mention_of("odd name)."))] == ["odd name)."]
+
+
+@pytest.mark.parametrize(
+    ("command", "program"),
+    [
+        ("vim a.txt", "vim"),
+        ("EDITOR=x sudo /usr/bin/nano a", "nano"),
+        ("top", "top"),
+        ("top -b -n 1", None),
+        ("nvim --headless +q", None),
+        ("echo vim", None),
+        ("echo 'unbalanced", None),
+        ("", None),
+    ],
+)
+def test_programs_that_need_the_whole_terminal(command: str, program: str | None) -> None:
+    assert full_screen_program(command) == program

@@ -152,3 +152,12 @@ def test_only_actions_of_a_context() -> None:
     assert BINDINGS.actions(Key("ctrl+p"), "editor") == ["app.model.cycleForward"]
     assert BINDINGS.actions(Key("ctrl+d"), "tree") == ["app.tree.filter.default"]
     assert BINDINGS.actions(Key("enter"), "tree") == ["tui.select.confirm"]
+
+
+def test_a_completion_that_is_found_after_the_text_was_cleared_is_not_inserted() -> None:
+    on = prompt()
+    press(on, *"open ./so")
+    asked = press(on, "tab")
+    on.editor.clear()
+    assert answer(on, asked, Proposal("./some/", "some/")) == KeyResult(False)
+    assert on.editor.text == ""

@@ -7,6 +7,8 @@ from typing import NamedTuple
 from tau.screen.cells import wrap_line
 from tau.screen.lines import Line
 
+THINKING_LABEL = "Thinking…"
+
 
 class Look(NamedTuple):
     """`width` 0 means plain text: lines are not wrapped and have no decoration.
@@ -18,7 +20,7 @@ class Look(NamedTuple):
     expanded: bool = False
     hide_thinking: bool = False
     hyperlinks: bool = False
-    thinking_label: str = "Thinking…"
+    thinking_label: str = THINKING_LABEL
     expand_key: str = "Ctrl+O"
     viewer_key: str = "Alt+O"
     cwd: str = ""  # the folder of the session: paths in it are shown relative to it

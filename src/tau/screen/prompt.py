@@ -44,6 +44,7 @@ class Prompt:
         if self.editor.waits_for_character and (key.text or "app.interrupt" in actions):
             self.editor.insert(key.text)
             return KeyResult(True)
+        self._close_outdated_list()
         chosen = self.completion.handle(actions, self.editor.line_after_cursor)
         if isinstance(chosen, Accepted):
             return self._accept(chosen)
@@ -65,8 +66,15 @@ class Prompt:
 
     def offer(self, query: Query, proposals: Sequence[Proposal]) -> KeyResult:
         """Proposals for a query. A single one that was asked for with Tab is inserted."""
+        self._close_outdated_list()
         accepted = self.completion.offer(query, proposals, self.editor.line_after_cursor)
         return self._accept(accepted) if accepted else UNUSED
+
+    def _close_outdated_list(self) -> None:
+        """Close the list if the text was changed by something other than a key: cleared, or set by an extension."""
+        query = self.completion.query
+        if query is not None and query.start + query.length != len(self.editor.line_before_cursor):
+            self.completion.close()
 
     def _perform(self, action: str) -> KeyResult | None:
         if action == "tui.input.tab":

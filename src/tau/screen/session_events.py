@@ -43,7 +43,7 @@ class SessionEvents:
         self._readable = readable
         self._answer = _Answer()
         self._calls: dict[str, _Call] = {}
-        self._bash: list[BashCard] = []
+        self._bash: dict[object, BashCard] = {}  # the commands that run, by their id
 
     def apply(self, event: Any, now: float) -> bool:
         """Return True if the event changes what is shown."""
@@ -63,8 +63,8 @@ class SessionEvents:
             case ev.ToolEnd():
                 self._end_tool(event)
             case ev.BashUpdate():
-                if self._bash:
-                    self._bash[-1].add_output(event.delta)
+                if (bash := self._bash.get(event.id)) is not None:
+                    bash.add_output(event.delta)
             case ev.CompactionEnd(result=ev.CompactionResult() as result):
                 self._target.add_card(compaction_card(result.tokens_before, result.summary))
             case ev.AgentSettled():
@@ -82,15 +82,14 @@ class SessionEvents:
     def add_entries(self, entries: Sequence[Any], limit: int) -> None:
         self._target.add(HistorySection(entries, self._renderers, limit))
 
-    def start_bash(self, command: str, now: float, *, hidden: bool = False) -> BashCard:
-        card = BashCard(command, now, hidden=hidden)
-        self._bash.append(card)
+    def start_bash(self, command: str, now: float, *, hidden: bool = False, id: object = UNSET) -> BashCard:
+        card = self._bash[id] = BashCard(command, now, hidden=hidden)
         self._target.add_card(card)
         return card
 
-    def end_bash(self, result: m.BashExecution, now: float) -> None:
-        if self._bash:
-            self._bash.pop(0).end(result, now)
+    def end_bash(self, result: m.BashExecution, now: float, id: object = UNSET) -> None:
+        if (running := self._bash.pop(id, None)) is not None:
+            running.end(result, now)
         elif (card := card_of(result, self._renderers)) is not None:
             self._target.add_card(card)
 

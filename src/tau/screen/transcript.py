@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tau.records.base import UNSET
 from tau.records.messages import BashExecution
 from tau.screen.cards import Card
 from tau.screen.cards.notices import LineCard, NoticeCard, NoticeKind
@@ -77,12 +78,12 @@ class Transcript:
         """Show the last lines of a session: entries or messages of one branch, in order."""
         self._events.add_entries(entries, limit)
 
-    def start_bash(self, command: str, now: float, *, hidden: bool = False) -> BashCard:
-        """A command of the person at the terminal runs. Its output comes by BashUpdate or `add_output`."""
-        return self._events.start_bash(command, now, hidden=hidden)
+    def start_bash(self, command: str, now: float, *, hidden: bool = False, id: object = UNSET) -> BashCard:
+        """A command of the person at the terminal runs. Its output comes by BashUpdate with its id or `add_output`."""
+        return self._events.start_bash(command, now, hidden=hidden, id=id)
 
-    def end_bash(self, result: BashExecution, now: float) -> None:
-        self._events.end_bash(result, now)
+    def end_bash(self, result: BashExecution, now: float, id: object = UNSET) -> None:
+        self._events.end_bash(result, now, id)
         self.changed = True
 
     @property

@@ -109,6 +109,7 @@ class Actions:
         self._clear_at = now
         if not interface.view.editor.empty:
             interface.view.editor.clear()
+            interface.view.prompt.completion.close()
         elif not self.stop_innermost():
             interface.say("Press Ctrl+C again to exit.")
         interface.changed()

@@ -121,8 +121,18 @@ class Interface:
             ask=self._input.completions.ask,
             submit=lambda: self.take_submission(follow_up=False),
         )
+        self._set_hints()
         terminal.on_input(self._on_input)
         terminal.on_suspend(self.suspend)
+
+    def _set_hints(self) -> None:
+        """Cards name the keys that are bound, and files relative to the folder of the session."""
+        label = self._keyboard.bindings.label
+        self.view.transcript.set_look(
+            cwd=self.handle.cwd,
+            expand_key=label("app.tools.expand") or "/transcript",
+            viewer_key=label("app.transcript.open") or "/transcript",
+        )
 
     # Life cycle.
 
@@ -322,19 +332,23 @@ class Interface:
 
     async def run_bash(self, command: str, *, exclude: bool) -> None:
         self.bash_running += 1
-        self.view.transcript.start_bash(command, self.now(), hidden=exclude)
+        id = object()  # several may run at once
+        self.view.transcript.start_bash(command, self.now(), hidden=exclude, id=id)
         self.changed()
+        execution = BashExecution(command, "")
         try:
-            result = await self.handle.bash(command, exclude=exclude)
+            result = await self.handle.bash(command, exclude=exclude, id=id)
+            path = result.full_output_path
             execution = BashExecution(
                 command,
                 result.output,
                 result.exit_code,
                 cancelled=result.cancelled,
                 truncated=result.truncated,
+                full_output_path=path if isinstance(path, str) else None,
             )
-            self.view.transcript.end_bash(execution, self.now())
         finally:
+            self.view.transcript.end_bash(execution, self.now(), id)
             self.bash_running -= 1
             self._update_footer()
             self.changed()

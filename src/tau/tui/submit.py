@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from tau.core.agent.queues import QueueName
 from tau.errors import CommandError, TauError
 from tau.records.messages import Image
+from tau.screen.full_screen import full_screen_program
 from tau.tui.attachments import attach_files
 from tau.tui.commands import ALIASES, COMMANDS, command_name, find_command, unknown_command_error
 from tau.tui.surface import Surface
@@ -29,6 +30,8 @@ async def submit(surface: Surface, text: str, images: Sequence[Image] = (), queu
 async def _bash(surface: Surface, text: str) -> None:
     exclude = text.startswith("!!")
     command = text.lstrip("!").strip() if exclude else text[1:].strip()
+    if (program := full_screen_program(command)) is not None:
+        raise CommandError(f"{program} needs the whole terminal. Run it in another one, or press Ctrl+Z first.")
     if command:
         await surface.run_bash(command, exclude=exclude)
 

@@ -15,6 +15,7 @@ from tau.screen.extension_ui import ExtensionUiState
 from tau.screen.footer import Footer
 from tau.screen.frame import Cursor, Frame
 from tau.screen.lines import Line, Span
+from tau.screen.look import THINKING_LABEL
 from tau.screen.modals import Modal
 from tau.screen.panels import PanelView
 from tau.screen.prompt import Prompt
@@ -49,7 +50,7 @@ class Box(NamedTuple):
 class View:
     def __init__(self, transcript: Transcript, prompt: Prompt, working: Working) -> None:
         self.transcript = transcript
-        self._prompt = prompt
+        self.prompt = prompt
         self.working = working
         self.panels: Panels | None = None
         self.modal: Modal | None = None  # in place of the editor
@@ -60,7 +61,7 @@ class View:
 
     @property
     def editor(self) -> Editor:
-        return self._prompt.editor
+        return self.prompt.editor
 
     def frame(self, size: Size, first_visible: int, now: float) -> Frame:
         width = max(size.columns - 1, 1)
@@ -69,11 +70,17 @@ class View:
                 self.panels.not_drawn()
             box, top, rows = self._small_box(width), max(first_visible, self.box_top), list[Line]()
         else:
+            self._use_thinking_label()
             box = self._box(width, size.rows, now)
             top, rows = self.transcript.rows(first_visible, width, now)
         self.box_top = top + len(rows)
         cursor = None if box.cursor is None else Cursor(self.box_top + box.cursor[0], box.cursor[1])
         return Frame(top, (*rows, *box.rows), cursor)
+
+    def _use_thinking_label(self) -> None:
+        label = self.extension_ui.hidden_thinking_label or THINKING_LABEL
+        if label != self.transcript.look.thinking_label:
+            self.transcript.set_look(thinking_label=label)
 
     def _small_box(self, width: int) -> Box:
         shown = self.editor.view(width, 1)
@@ -81,7 +88,8 @@ class View:
 
     def _box(self, width: int, rows: int, now: float) -> Box:
         shown = self.extension_ui
-        above = [*shown.widget_lines("aboveEditor", width), *queue_lines(*self.queued, width)[-MAX_QUEUED_ROWS:]]
+        above = [*(shown.header_lines(width) or ()), *shown.widget_lines("aboveEditor", width)]
+        above += queue_lines(*self.queued, width)[-MAX_QUEUED_ROWS:]
         footer = shown.footer_lines(width)
         below = [
             *shown.widget_lines("belowEditor", width),
@@ -110,7 +118,7 @@ class View:
         activity = self._activity(width - 8, now)
         upper = rule(width, style, activity, more_label("↑", shown.above))
         lower = rule(width, style, (), more_label("↓", shown.below))
-        body = [upper, *shown.lines, lower, *self._prompt.completion.rows(width)]
+        body = [upper, *shown.lines, lower, *self.prompt.completion.rows(width)]
         return body, (1 + shown.row, shown.column)
 
     def _activity(self, width: int, now: float) -> Line:

@@ -247,7 +247,9 @@ class Session:
 
     def _bash_updates(self, id: Any) -> BashUpdates | None:
         """Receiver for the output of a user bash command while it runs; None if updates are off."""
-        return BashUpdates(lambda text: self.client(BashUpdate(text, id))) if self.settings.bash_updates else None
+        if not self.settings.bash_updates and self.services.mode != "tui":
+            return None
+        return BashUpdates(lambda text: self.client(BashUpdate(text, id)))
 
     # Saving.
 
