@@ -34,7 +34,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-fast test-local check bench bench-gate format docs site pictures dist coverage gate fuzz soak lock clean
+.PHONY: help setup demo test test-fast test-local check bench bench-gate format docs golden site pictures dist coverage gate fuzz soak lock clean
 
 help:  ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{ printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -96,6 +96,9 @@ format: $(READY)  ## let ruff format and fix
 docs: $(READY)  ## regenerate the pages of docs/ with generated tables
 	@PYTHONPATH=scripts $(PY) -m docgen $(ARGS)
 	@$(PY) scripts/reliability.py $(ARGS)
+
+golden: $(READY)  ## write the golden screens of the terminal interface again; read the difference
+	@PYTHONPATH=tests $(PY) -m support.golden_screens
 
 site: $(READY)  ## docs/ and README as pages for a browser, in build/site
 	@$(PY) scripts/build_site.py $(ARGS)
