@@ -341,3 +341,26 @@ def test_escape_closes_the_completion_before_it_stops_the_answer(tmp_path: Path)
         tau.press("escape")
         tau.wait("Stopped.")
         until_typed(tau, "/mod")
+
+
+def test_the_list_of_commands_has_templates_skills_and_extensions(tmp_path: Path) -> None:
+    agent = tmp_path / "agent"
+    (agent / "prompts").mkdir(parents=True)
+    (agent / "prompts" / "zreview.md").write_text("---\ndescription: review it\n---\nReview $1 well.\n")
+    (agent / "skills" / "zsolve").mkdir(parents=True)
+    (agent / "skills" / "zsolve" / "SKILL.md").write_text("---\nname: zsolve\ndescription: solve it\n---\nSolve.\n")
+    extension = tmp_path / "extension.py"
+    extension.write_text(
+        "def setup(pi):\n    pi.register_command('zrun', lambda args, ctx: None, description='run it')\n"
+    )
+    with Interface(tmp_path, "-e", str(extension)) as tau:
+        tau.start().type("/z")
+        shown = tau.wait(lambda shown: all(name in shown for name in ("zreview", "zsolve", "zrun")))
+        assert all(about in shown for about in ("review it", "solve it", "run it"))
+        tau.type("rev")
+        tau.wait(lambda shown: "zsolve" not in shown)
+        tau.press("tab")
+        tau.type("this")
+        until_typed(tau, "/zreview this")
+        send_it(tau)
+        assert sent_text(tau) == "Review this well."

@@ -344,3 +344,48 @@ def test_what_was_allowed_for_the_session_is_listed_and_taken_back(tmp_path: Pat
         tau.wait_quiet()
         tau.send("and on")
         tau.wait("→ 3 Deny")
+
+
+RENDERERS = """
+def setup(pi):
+    def call(args, width):
+        return f"[toolTitle]counting[/] {args['text']}"
+
+    def result(result, width, options):
+        return ["[success]drawn result[/]"]
+
+    pi.register_tool("count", "Count", {"type": "object"}, lambda: "3", render_call=call, render_result=result)
+    pi.register_message_renderer("note", lambda message: ["drawn note: " + message.content])
+
+    @pi.command("note")
+    def note(args, ctx):
+        pi.send_message({"customType": "note", "content": "words", "display": True})
+"""
+
+
+def test_renderers_of_an_extension_draw_its_tools_and_messages(tmp_path: Path) -> None:
+    file = tmp_path / "extension.py"
+    file.write_text(RENDERERS)
+    script = [answer(tool("count", text="sheep")), {"text": "done."}]
+    with Interface(tmp_path, "-e", str(file), script=script) as tau:
+        tau.start().send("go")
+        tau.wait("done.")
+        tau.wait("✓ counting sheep")
+        tau.wait("  drawn result")
+        tau.settle()
+        tau.send("/note")
+        tau.wait("drawn note: words")
+
+
+def test_shift_tab_is_the_thinking_level_while_a_question_waits(tmp_path: Path) -> None:
+    with Interface(tmp_path, "--permissions", "ask", script=[calls("touch made"), {"text": "done."}]) as tau:
+        tau.start().type("a draft")
+        tau.wait("a draft")
+        tau.press("ctrl+a")
+        tau.press("ctrl+k")
+        tau.send("go")
+        tau.type("draft")
+        tau.wait("Tab answers")
+        tau.press("shift+tab")
+        tau.wait("Thinking: high")
+        assert not (tmp_path / "work" / "made").exists()

@@ -154,7 +154,7 @@ class Interface:
         self.handle.on_exit_request(self.quit)
         await self.handle.start()
         self._extensions_started.set()
-        await self._input.commands.update()
+        await self._input.update_commands()
         for warning in self._extensions.shortcut_warnings(self._keyboard.bindings):
             self.say(warning, "warning")
         self.start(self._warm_up())

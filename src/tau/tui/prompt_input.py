@@ -76,6 +76,12 @@ class PromptInput:
         self.problems += warnings
         return bindings
 
+    async def update_commands(self) -> None:
+        """The session has other commands: its extensions were loaded. A list that is open shows them too."""
+        await self.commands.update()
+        if (query := self.prompt.completion.query) is not None:
+            self.completions.ask(query)
+
     def take(self) -> tuple[TypedPrompt, HistoryEntry | None]:
         """The text and images to send, and the entry to add to the history."""
         before = self.editor.history.entries
