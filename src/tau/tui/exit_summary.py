@@ -53,8 +53,8 @@ class ExitSummary:
 
 
 def render(lines: list[str]) -> bytes:
-    """For a terminal in raw mode, whose cursor is at the start of a free line."""
-    return "".join(f"{line}\r\n" for line in lines).encode("utf-8", "replace")
+    """For a terminal in raw mode, whose cursor is at the start of a free line. A blank row is above them."""
+    return "".join(f"{line}\r\n" for line in ([""] if lines else []) + lines).encode("utf-8", "replace")
 
 
 def duration(seconds: float) -> str:
