@@ -119,6 +119,12 @@ def test_an_extension_may_say_what_goes_on() -> None:
     assert text(working.state, 2)[2:].startswith("Thinking hard\\x1b[2J 2s")
 
 
+def test_narrow_screens_show_the_keys_of_a_retry_rather_than_its_reason() -> None:
+    state = Activity(0.0, retry=Retry(2, 3, 8.0, "overloaded"))
+    assert text(state, 0, 33)[2:] == "Try 2 of 3 in 8s · Esc stops"
+    assert text(state, 0, 50)[2:] == "Try 2 of 3 in 8s · Esc stops · Enter tries now"
+
+
 @pytest.mark.parametrize("width", range(1, 70))
 def test_narrow_screens_drop_parts_from_the_right(width: int) -> None:
     for retry in (None, Retry(1, 3, 9.0, "日本語" * 20)):

@@ -111,7 +111,7 @@ class Stage:
         data = self._painter.leave(self.view.box_top) + render(list(lines))
         self._emulator.feed(data, lambda sequence: False)
         box = self.view.box_top - self._painter.first_visible
-        self.coloured = [*self.coloured[: max(box, 0)], *lines]
+        self.coloured = [*self.coloured[: max(box, 0)], "", *lines]
 
     def show(self) -> None:
         """Paint what has happened; one frame shows it all."""
@@ -296,7 +296,7 @@ def _permission_panel() -> Panel:
         paths=("/home/ann/project/a.txt",),
         cwd="/home/ann/project",
         sandbox="workspace",
-        asked_by="ask",
+        asked_by="--permissions ask",
         diff=DIFF,
     )
     options = ["Allow once", "Allow for this session", "Deny"]

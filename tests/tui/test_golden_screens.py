@@ -127,3 +127,9 @@ def test_the_program_shows_what_a_scene_shows(tmp_path: Path) -> None:
     stage.view.editor.insert("more")
     took = re.compile(r"  Took [\d.]+s")
     assert [row for row in program if not took.fullmatch(row)] == stage.screen()
+
+
+def test_a_question_on_a_small_screen_keeps_its_title() -> None:
+    for name in ("question", "permission", "permission-while-typing"):
+        rows = play(SCENES[name], Size(10, 20)).screen()
+        assert any(row.startswith(("── Which one?", "── Allow edit?")) for row in rows), (name, rows)

@@ -12,7 +12,7 @@ from tau.records import events as ev
 from tau.records import messages as m
 from tau.records.base import replace
 from tau.records.budgets import Budget
-from tau.screen.cells import clip_line, line_width
+from tau.screen.cells import clip_line, line_width, text_width
 from tau.screen.footer import count_text
 from tau.screen.lines import Line, Span
 from tau.screen.safe_text import one_line
@@ -57,6 +57,8 @@ def working_line(
     if state.since is None and state.compacting_since is None and state.retry is None:
         return ()
     first, others = _parts(state, now)
+    if state.retry is not None and width and text_width(" · ".join([first, *(text for text, _ in others)])) + 2 > width:
+        first = first.partition(": ")[0]  # the reason stands in the transcript too, the keys do not
     line: Line = (Span(first, "accent" if state.retry is None else "warning"),)
     if width and frames:
         frame = one_line(frames[int(now * changes_per_s) % len(frames)], 20)

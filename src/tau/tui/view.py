@@ -25,6 +25,7 @@ from tau.screen.working import CHANGES_PER_S, FRAMES, Working, queue_lines, work
 SMALL_ROWS, SMALL_COLUMNS = 4, 20  # below, only the line of the editor is drawn
 MAX_QUEUED_ROWS = 6
 PANEL_SHARE = 0.6  # of the rows
+MIN_PANEL_ROWS = 3
 RULE = "─"
 
 
@@ -101,10 +102,17 @@ class View:
             body, cursor = list(panel.lines), panel.cursor
         else:
             body, cursor = self._modal_or_editor(width, rows, now)
-            above += panel.lines if panel is not None else ()
+            if panel is not None:
+                above += self._lines_above(panel, width, rows - len(above) - len(body) - len(below) - 1)
         if above or self.box_top or self.transcript.started:
             above.insert(0, ())  # a blank row below the transcript
         return _fitted(Box([*above, *body, *below], cursor), len(above), rows)
+
+    def _lines_above(self, panel: PanelView, width: int, room: int) -> Sequence[Line]:
+        """A question above the editor: on a small screen it is shortened, so that its title is not cut off."""
+        if self.panels is not None and MIN_PANEL_ROWS <= room < len(panel.lines):
+            panel = self.panels.view(width, room) or panel
+        return panel.lines
 
     def _modal_or_editor(self, width: int, rows: int, now: float) -> tuple[list[Line], tuple[int, int] | None]:
         if self.modal is None:
@@ -115,7 +123,7 @@ class View:
     def _editor(self, width: int, rows: int, now: float) -> tuple[list[Line], tuple[int, int]]:
         shown = self.editor.view(width, max_editor_rows(rows))
         style = self._border_style()
-        activity = self._activity(width - 8, now)
+        activity = self._activity(width - 6, now)
         upper = rule(width, style, activity, more_label("↑", shown.above))
         lower = rule(width, style, (), more_label("↓", shown.below))
         body = [upper, *shown.lines, lower, *self.prompt.completion.rows(width)]

@@ -44,6 +44,8 @@ def top_rule(title: str, status: Status, width: int) -> Line:
     """The upper border, with the title at the left, and position and countdown at the right."""
     color = "borderAccent" if status.focused else "borderMuted"
     right = [part for part in (status.position, countdown(status)) if part]
+    while right and text_width(title) + text_width(" · ".join(right)) + 8 > width:
+        right.pop(0)  # the title counts more
     tail = (Span(f" {' · '.join(right)} ", "warning"), Span("──", color)) if right else ()
     room = width - line_width(tail)
     head = clip_line((Span("── ", color), Span(title, "accent bold"), Span(" ", color)), max(room, 0))
