@@ -85,14 +85,7 @@ class Interface:
         self.view = View(transcript, self._input.prompt, Working(factory.options.budget.max_cost))
         self._themes = ThemeChoice(settings.theme, lambda: theme_places(factory), settings.terminal.true_color)
         self._display = Display(terminal, self._themes.palette(), self.view, os.environ)
-        self.looks = ScreenLooks(
-            self._themes,
-            self._use_palette,
-            self._follow_settings,
-            self._reload_keys,
-            lambda: terminal.facts,
-            self._display.text,
-        )
+        self.looks = self._make_looks()
         self._modals = Modals(self._show_modal)
         self._questions = Questions(handle.dialogs, loop.time, self._at_rest, self.changed)
         self.view.panels = self._questions
@@ -115,6 +108,16 @@ class Interface:
         )
         terminal.on_input(self._on_input)
         terminal.on_suspend(self.suspend)
+
+    def _make_looks(self) -> ScreenLooks:
+        return ScreenLooks(
+            self._themes,
+            self._use_palette,
+            self._follow_settings,
+            self._reload_keys,
+            lambda: self._terminal.facts,
+            self._display.text,
+        )
 
     # Life cycle.
 
