@@ -7,19 +7,12 @@ from pathlib import Path
 from typing import Any
 
 REFERENCES = ("parentId", "targetId", "firstKeptEntryId", "fromId")
+# What differs from run to run, the words of errors, and the system prompt, of which each program has its own.
 LEFT_OUT = frozenset(
     (
-        *("id", "timestamp", "usage", "version", "details", "responseId", "responseModel", "durationMs", "cost"),
-        *(
-            "tokensBefore",
-            "rawUsage",
-            "fromHook",
-            "cwd",
-            "rawStopReason",
-            "errorMessage",
-            "thinkingSignature",
-            "textSignature",
-        ),
+        *("id", "timestamp", "usage", "version", "details", "responseId", "responseModel", "durationMs", "cost", "cwd"),
+        *("tokensBefore", "rawUsage", "fromHook", "rawStopReason", "thinkingSignature", "textSignature"),
+        *("errorMessage", "systemMessage"),
     )
 )
 NOTHING = (None, False)  # the same as a field that is not there
