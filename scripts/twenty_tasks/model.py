@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 SUMMARY = "The conversation so far, in short."
+SUMMARY_MARKS = ("<conversation>", "# Conversation")  # of requests for a summary
 HOLD_S = 30.0
 
 
@@ -55,7 +56,7 @@ class _Handler(BaseHTTPRequestHandler):
         last = body["messages"][-1]
         text = _text(last["content"])
         model.asked.append(text)
-        if "<conversation>" in text:
+        if any(mark in text for mark in SUMMARY_MARKS):
             yield {"content": SUMMARY}, None
         elif last["role"] == "tool":
             yield {"content": "The command has run."}, None

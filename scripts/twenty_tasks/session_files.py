@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 REFERENCES = ("parentId", "targetId", "firstKeptEntryId", "fromId")
+# What differs from run to run, the words of errors, and the system prompt, of which each program has its own.
 LEFT_OUT = frozenset(
     (
-        *("id", "timestamp", "usage", "version", "details", "responseId", "responseModel", "durationMs", "cost"),
-        *("tokensBefore", "rawUsage", "fromHook", "cwd", "rawStopReason", "thinkingSignature", "textSignature"),
+        *("id", "timestamp", "usage", "version", "details", "responseId", "responseModel", "durationMs", "cost", "cwd"),
+        *("tokensBefore", "rawUsage", "fromHook", "rawStopReason", "thinkingSignature", "textSignature"),
+        *("errorMessage", "systemMessage"),
     )
 )
 NOTHING = (None, False)  # the same as a field that is not there
@@ -28,15 +30,18 @@ def comparable(folder: Path) -> list[list[Any]]:
     found = sessions(folder)
     names = {entries[0]["id"]: f"session {number}" for number, entries in enumerate(found)}
     made = []
-    for entries in map(_without_system, found):
+    for entries in map(_without_own, found):
         places = {entry["id"]: at for at, entry in enumerate(entries) if "id" in entry}
         made.append([_entry(entry, places, names, str(folder.parent)) for entry in entries])
     return made
 
 
-def _without_system(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Without the system prompt, of which each program has its own; its children belong to its parent."""
-    parents = {entry["id"]: entry["parentId"] for entry in entries if entry.get("message", {}).get("role") == "system"}
+def _without_own(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Without what each program has of its own: the system prompt, and entries of tau that pi skips.
+
+    The children of such an entry belong to its parent.
+    """
+    parents = {entry["id"]: entry["parentId"] for entry in entries if _is_own(entry)}
     kept = []
     for entry in entries:
         if entry.get("id") in parents:
@@ -45,6 +50,10 @@ def _without_system(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
             entry = {**entry, "parentId": parents[entry["parentId"]]}
         kept.append(entry)
     return kept
+
+
+def _is_own(entry: dict[str, Any]) -> bool:
+    return entry.get("message", {}).get("role") == "system" or entry.get("customType", "").startswith("tau.")
 
 
 def _entry(entry: dict[str, Any], places: dict[str, int], names: dict[str, str], home: str) -> Any:

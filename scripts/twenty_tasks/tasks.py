@@ -167,7 +167,9 @@ def next_model(person: Driver) -> None:
 
 def choose_model(person: Driver) -> None:
     person.ask("by one")
-    person.send("/model mock/two")
+    person.send("/model")
+    person.type("two")
+    person.press("enter")
     person.ask("by two")
 
 
