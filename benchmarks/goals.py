@@ -34,7 +34,7 @@ GOALS = [
     Goal("`get_fork_messages` of it, right after opening", "session", "get_fork_messages", 0.5),
     Goal("HTML export of 5,000 entries", "export", "wall", 0.8, "escaped text"),
     Goal("CPU of a piece that comes alone, whole messages", "text-paced-snapshots", "CPU per piece", 0.4),
-    Goal("CPU of a piece that comes alone, deltas", "text-paced-deltas", "CPU per piece", 0.4),
+    Goal("CPU of a piece that comes alone, deltas", "text-paced-deltas", "CPU per piece", 0.4, "a callback of asyncio"),
     Goal("CPU of a turn with a bash call", "bash-turns", "CPU per turn", 0.35),
     Goal("8 agents ready", "processes-8", "all answer", 0.25),
     Goal("memory of 8 agents", "processes-8", "memory of each", 0.25),

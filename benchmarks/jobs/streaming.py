@@ -6,15 +6,18 @@ only, as pi 0.87.1 does. The peers speak the one of their time.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 from benchmarks.job import ALONE, Job, Place, Target, Values
 from benchmarks.jobs.commands import PROMPT
-from benchmarks.measure import MB
+from benchmarks.measure import MB, Program
 from benchmarks.peers import TOOLS, Contender
 from benchmarks.streams import PORTION
 
+FLOOR = Path(__file__).parents[1] / "floors" / "piece.py"
 SNAPSHOTS, DELTAS = "0.73", "1.5"
 UNITS = {"CPU per piece": "CPU us", "wall": "ms", "peak memory": "MB", "written": "MB", "records": ""}
 
@@ -26,19 +29,23 @@ def streamed(stream: str, pieces: int, dialect: str, deadline: float, place: Pla
         place.home() as home,
         contender.start(home, url, "--no-session", *TOOLS, env=env, deadline=deadline) as program,
     ):
-        program.say(PROMPT)
-        program.answered()
-        program.rest()
-        cpu, wall, lines, written = program.cpu(), program.elapsed, program.lines, program.bytes
-        program.say(PROMPT)
-        program.answered()
-        return {
-            "CPU per piece": (program.cpu() - cpu) / pieces * 1e6,
-            "wall": (program.elapsed - wall) * 1e3,
-            "peak memory": program.peak(),
-            "written": (program.bytes - written) / MB,
-            "records": program.lines - lines,
-        }
+        return _second_answer(program, pieces)
+
+
+def _second_answer(program: Program, pieces: int) -> Values:
+    program.say(PROMPT)
+    program.answered()
+    program.rest()
+    cpu, wall, lines, written = program.cpu(), program.elapsed, program.lines, program.bytes
+    program.say(PROMPT)
+    program.answered()
+    return {
+        "CPU per piece": (program.cpu() - cpu) / pieces * 1e6,
+        "wall": (program.elapsed - wall) * 1e3,
+        "peak memory": program.peak(),
+        "written": (program.bytes - written) / MB,
+        "records": program.lines - lines,
+    }
 
 
 def text(pieces: int, dialect: str) -> Callable[[Place, Contender], Values]:
@@ -47,6 +54,15 @@ def text(pieces: int, dialect: str) -> Callable[[Place, Contender], Values]:
 
 def paced(pieces: int, dialect: str) -> Callable[[Place, Contender], Values]:
     return partial(streamed, f"paced-{pieces}", pieces, dialect, 300.0)
+
+
+def paced_floor(pieces: int) -> Callable[[Place], Values]:
+    def run(place: Place) -> Values:
+        argv = [sys.executable, str(FLOOR), f"{place.mock.url(f'paced-{pieces}')}/v1/messages"]
+        with place.home() as home, Program(argv, home, {}) as program:
+            return _second_answer(program, pieces)
+
+    return run
 
 
 def arguments(size: int, dialect: str) -> Callable[[Place, Contender], Values]:
@@ -100,6 +116,7 @@ JOBS = [
         "2,000 pieces of text, 1 ms apart, with what is new",
         paced(2_000, DELTAS),
         UNITS,
+        floors={"a callback of asyncio": paced_floor(2_000)},
         takes=speaks_deltas,
     ),
     Job(

@@ -451,3 +451,26 @@ def test_a_piece_that_cannot_be_published_breaks_the_run_and_not_the_answer() ->
     with pytest.raises(ExceptionGroup) as raised:
         play(agent_run([user("hi")]), Stage([one_by_one("a", "b")]), publish=publish)
     assert raised.group_contains(ConnectionError, match="the client is broken")
+
+
+def test_an_answer_that_never_waits_can_be_aborted() -> None:
+    published = 0
+
+    async def endless(draft: Draft) -> AsyncIterator[Sequence[Any]]:
+        yield [draft.begin(), draft.open("text")]
+        await asyncio.sleep(0)
+        while published < 100 * RESULT_QUEUE_LIMIT:
+            yield [draft.add(0, "x")]
+        yield draft.finish("stop")
+
+    def publish(event: Event | Update) -> None:
+        nonlocal published
+        published += 1
+
+    async def abort(signal: AbortSignal) -> None:
+        while published < RESULT_QUEUE_LIMIT // 2:
+            await asyncio.sleep(0)
+        signal.abort()
+
+    told = play(agent_run([user("hi")]), Stage([endless]), during=abort, publish=publish)
+    assert told.end is not None and told.end.ending.message.stop_reason == "aborted"

@@ -180,7 +180,7 @@ FIRST: dict[str, tuple[Any, Any, Any, str, int]] = {
         10,
     ),
     "no command waits for a switch": (Navigator, "wait_until_done", do_not_wait, "place", 10),
-    "a prompt that is aborted before a retry settles twice": (RunQueue, "_settle", settle_twice, "settled", 16),
+    "a prompt that is aborted before a retry settles twice": (RunQueue, "_settle", settle_twice, "settled", 0),
     "a steer at the end of a run is stranded": (PromptRun, "_left_over", leave_nothing_over, "stranded", 138),
     "a steer at the end of a run is lost": (PromptRun, "_left_over", lose_what_is_left_over, "queues", 2),
     "a reload during a reload is ignored": (ExtensionLifecycle, "request_reload", ignore_second_reload, "reload", 30),

@@ -44,7 +44,7 @@ from tau.records.base import replace
 from tau.records.events import Event, Outcome
 from tau.records.messages import StoredMessage, ToolCall
 from tau.runtime.abort import AbortSignal
-from tau.runtime.runs.result_queue import PublishInProgress, ResultQueue
+from tau.runtime.runs.result_queue import RESULT_QUEUE_LIMIT, PublishInProgress, ResultQueue
 from tau.tools.partial_result import CancelledWithResult
 from tau.wire.unfinished import PartialJson
 
@@ -132,7 +132,9 @@ class Driver:
         self._tasks: set[asyncio.Task[None]] = set()
         self._draft: Draft | None = None  # of the model call in progress
         self._running: dict[int, ToolCall] = {}
-        self._relays_updates = False  # the driver waits for a result, and the loop does not need the updates
+        # Updates that a model call may publish itself. 0 unless the driver waits for a result and the loop needs no
+        # updates. Limited, so that a model call that never waits lets the driver run.
+        self._relays_left = 0
         self._abort_deadline: float | None = None  # after an abort: when to leave unfinished tasks behind
         signal.on_abort(self._inbox.wake)
 
@@ -189,7 +191,7 @@ class Driver:
 
     async def _changed(self, relays_updates: bool) -> bool:
         """Wait for a result. Returns False if the run was aborted and none came in time."""
-        self._relays_updates = relays_updates
+        self._relays_left = RESULT_QUEUE_LIMIT if relays_updates else 0
         try:
             if not self._signal.aborted:
                 await self._inbox.changed()
@@ -202,7 +204,7 @@ class Driver:
         except TimeoutError:
             return bool(self._inbox.items)  # after a stall of the event loop, a result may arrive with the timeout
         finally:
-            self._relays_updates = False
+            self._relays_left = 0
 
     def _give_up(self) -> Any:
         """Stop waiting for a task that does not stop, and return an abort as its result."""
@@ -272,7 +274,7 @@ class Driver:
         try:
             async for facts in self._ports.model.stream_answer(messages, draft):
                 last = facts[-1] if facts else last
-                if self._relays_updates and self._relay(facts):
+                if self._relays_left > 0 and self._relay(facts):
                     continue
                 if self._inbox.has_room:
                     self._inbox.put(*facts)
@@ -304,6 +306,7 @@ class Driver:
         """Publish updates at once. Returns False if the loop has to see one of the results, or an earlier one."""
         if self._inbox.items or not all(isinstance(fact, Update) for fact in facts):
             return False
+        self._relays_left -= len(facts)
         for at, update in enumerate(facts, 1):
             try:
                 waiting = self._ports.publish(update)
