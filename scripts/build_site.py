@@ -27,7 +27,8 @@ from docgen.tables import anchor
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from tau.export.code import Highlighter, language
+from tau.core.text.highlight import language_of_file
+from tau.export.code import Highlighter
 
 ROOT = Path(__file__).parent.parent
 CONTENTS = Path("docs/README.md")
@@ -114,7 +115,7 @@ def _read(source: Path, root: Path) -> tuple[list[Token], dict[str, Any]]:
         text = _COMMENT.sub("", path.read_text(encoding="utf-8"))
     else:
         ticks = "`" * 8
-        text = f"# {source}\n\n{ticks}{language(source.name)}\n{path.read_text(encoding='utf-8')}\n{ticks}\n"
+        text = f"# {source}\n\n{ticks}{language_of_file(source.name)}\n{path.read_text(encoding='utf-8')}\n{ticks}\n"
     return PARSER.parse(text, env), env
 
 

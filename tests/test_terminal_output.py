@@ -12,6 +12,8 @@ PRINTS = "runtime/terminal.py"
 # module -> how many times it writes by itself, and why that is no text of others for a terminal
 EXCEPTIONS = {
     "cli/main.py": (2, "--help and --version: text of ours, and loading anything for it would take time"),
+    "cli/warm/server.py": (1, "stdout is a pipe that tau reads"),
+    "tui/stderr.py": (1, "log lines, which are escaped already, to the stderr that they were written to"),
     "library/run.py": (1, "a warning in the caller's program"),
     "tools/search.py": (1, "stderr is a pipe that tau reads"),
     "runtime/models/bundled.py": (1, "stdout is a pipe that tau reads"),

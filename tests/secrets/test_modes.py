@@ -87,7 +87,7 @@ def test_trust_keys_recordings_and_histories_are_private(tmp_path: Path, umask: 
     save += 'AuthFile(agent_dir() / "auth.json").change("x", {"type": "api_key", "key": "k"})'
     subprocess.run([sys.executable, "-c", save], cwd=tmp_path / "work", env=env, check=True)
     ours, theirs = pty.openpty()
-    argv = [*PI, "--model", "demo"]
+    argv = [*PI, "--plain", "--model", "demo"]
     process = subprocess.Popen(argv, cwd=tmp_path / "work", env=env, stdin=theirs, stdout=theirs, stderr=theirs)
     os.close(theirs)
     os.write(ours, b"hello\n/quit\n")

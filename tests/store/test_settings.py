@@ -51,7 +51,7 @@ def test_what_the_file_says_is_taken_and_what_we_do_not_know_ignored(path: Path)
             "retry": {"maxRetries": 5, "newer": 1},
             "compaction": {"enabled": False},
             "thinkingBudgets": {"low": 3000},
-            "theme": "dark",
+            "tuiMode": "fullscreen",
         },
     )
     assert file.read() == Settings(
@@ -186,10 +186,10 @@ def test_a_link_stays_a_link_and_its_target_is_written(path: Path, tmp_path: Pat
 
 
 def test_text_that_is_no_utf8_survives_a_change(path: Path) -> None:
-    file = write(path, b'{"theme":"\\ud800"}')
+    file = write(path, b'{"tuiMode":"\\ud800"}')
     file.change({"defaultModel": "\udfff"})
     assert SettingsFile(path).read() == Settings(default_model="\udfff")
-    assert read(path)["theme"] == "\ud800"
+    assert read(path)["tuiMode"] == "\ud800"
 
 
 # With others.

@@ -248,4 +248,4 @@ class Terminal:
 
 
 # The pseudo terminal becomes the controlling terminal of the new session.
-_STARTER = "import os, sys; os.close(os.open(sys.argv[1], os.O_RDWR)); os.execvp(sys.argv[2], sys.argv[2:])"
+_STARTER = "import os, signal, sys; signal.signal(3, signal.SIG_DFL); signal.signal(2, signal.SIG_DFL); os.close(os.open(sys.argv[1], os.O_RDWR)); os.execvp(sys.argv[2], sys.argv[2:])"

@@ -83,7 +83,8 @@ EXAMPLES = """\
 - list the files in src
 - count the lines in README.md
 - read README.md
-- run `git status` (with the backquotes)"""
+- run `git status`"""
+QUOTES = "The backquotes around a command are needed."
 HELP = re.compile(r"(?:hi|hello|hey|help|(?:who|what) are you|what can you do)(?: there)?\s*[.!?]*", re.IGNORECASE)
 
 
@@ -153,7 +154,7 @@ def plan(message: str) -> tuple[list[Step], list[str]]:
         understood = ABOUT_ATTACHED.fullmatch(line) is not None
         note = "" if understood else f'I did not understand "{_shorten(line)}". '
         return [], [f"{note}The text with your message has {_quote(content)}", *([] if understood else [INTRODUCTION])]
-    known = f'This is what I understand, also several in a row ("... and then ..."):\n\n{EXAMPLES}\n\n{REAL_MODEL}'
+    known = f'This is what I understand, also several in a row ("... and then ..."):\n\n{EXAMPLES}\n\n{QUOTES}\n\n{REAL_MODEL}'
     unknown = (
         "" if HELP.fullmatch(line) else f'I did not understand "{_shorten(line)}". ' if line else "I got no request. "
     )
