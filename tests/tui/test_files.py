@@ -87,7 +87,7 @@ def test_ignored_files_are_not_offered_and_hidden_ones_are(project: str) -> None
 
 
 def test_the_list_works_without_ripgrep(project: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tau.tui.file_index.find_ripgrep", lambda cwd: None)
+    monkeypatch.setattr("tau.tools.ripgrep.find_ripgrep", lambda cwd: None)
     names = [name for portion in list_files(project) for name in portion]
     assert sorted(names) == sorted({*TREE, ".gitignore"} - {"ignored/x.py"})
 
