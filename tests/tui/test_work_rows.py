@@ -399,3 +399,14 @@ def test_an_error_of_an_extension_is_shown_as_one_event(tmp_path: Path) -> None:
         tau.wait("Error: Extension")
         shown = tau.wait_quiet()
         assert shown.count("Error: Extension") == 1 and "failed in command" not in shown
+
+
+def test_keys_right_after_a_list_was_closed_are_for_the_editor(tmp_path: Path) -> None:
+    with Interface(tmp_path) as tau:
+        tau.start().send("go")
+        tau.wait("ok")
+        tau.settle()
+        tau.send("/fork")
+        tau.wait("Fork before")
+        tau.type(b"\x1b[27u/session")  # in one read
+        tau.wait(lambda shown: tau.box()[1:2] == ["/session"])

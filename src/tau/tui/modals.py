@@ -31,8 +31,10 @@ class Modals:
             return await outcome
         finally:
             if self._outcome is outcome:
-                self._modal = self._outcome = None
-                self._show(None)
+                self._outcome = None
+                if self._modal is modal:  # the coroutine was cancelled
+                    self._modal = None
+                    self._show(None)
 
     def key(self, key: Key, actions: Sequence[str]) -> bool:
         """Handle a key. False: no modal is open."""
@@ -51,5 +53,8 @@ class Modals:
         self._close_with(CANCELLED)
 
     def _close_with(self, outcome: Outcome | None) -> None:
+        """Keys that follow at once, in the same read, are for the editor again."""
         if outcome is not None and self._outcome is not None and not self._outcome.done():
             self._outcome.set_result(outcome)
+            self._modal = None
+            self._show(None)
