@@ -248,4 +248,11 @@ class Terminal:
 
 
 # The pseudo terminal becomes the controlling terminal of the new session.
-_STARTER = "import os, signal, sys; signal.signal(3, signal.SIG_DFL); signal.signal(2, signal.SIG_DFL); os.close(os.open(sys.argv[1], os.O_RDWR)); os.execvp(sys.argv[2], sys.argv[2:])"
+# The terminal becomes that of the session. Signals that a shell ignores for its background jobs have their usual effect.
+_STARTER = """
+import os, signal, sys
+for number in (signal.SIGINT, signal.SIGQUIT):
+    signal.signal(number, signal.SIG_DFL)
+os.close(os.open(sys.argv[1], os.O_RDWR))
+os.execvp(sys.argv[2], sys.argv[2:])
+"""

@@ -115,6 +115,11 @@ def test_history_goes_over_sessions_and_processes(tmp_path: Path) -> None:
         first.settle()
         second.type("draft")
         until_typed(second, "draft")
+        second.press("home")  # Up goes to the beginning of a text first
+        second.press("up")
+        until_typed(second, "from the first")
+        second.press("down")
+        until_typed(second, "draft")
         with Interface(tmp_path) as third:
             third.start().press("up")
             until_typed(third, "from the first")

@@ -14,7 +14,7 @@ FOLDER = Path(__file__).parent.parent
 
 
 @cache
-def functions_in(file: str) -> frozenset[str]:
+def names_in(file: str) -> frozenset[str]:
     tree = ast.parse((FOLDER / file).read_text(encoding="utf-8"))
     return frozenset(
         node.name
@@ -29,6 +29,6 @@ def test_every_row_has_tests_that_exist(section: str) -> None:
         f"{row}: {test}"
         for row, tests in ROWS[section].items()
         for test in tests or ("no test",)
-        if (parts := test.partition("::"))[2] not in (functions_in(parts[0]) if (FOLDER / parts[0]).is_file() else ())
+        if (parts := test.partition("::"))[2] not in (names_in(parts[0]) if (FOLDER / parts[0]).is_file() else ())
     ]
     assert missing == []

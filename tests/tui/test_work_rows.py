@@ -389,3 +389,24 @@ def test_shift_tab_is_the_thinking_level_while_a_question_waits(tmp_path: Path) 
         tau.press("shift+tab")
         tau.wait("Thinking: high")
         assert not (tmp_path / "work" / "made").exists()
+
+
+def test_an_error_of_an_extension_is_shown_as_one_event(tmp_path: Path) -> None:
+    file = tmp_path / "extension.py"
+    file.write_text("def setup(pi):\n    pi.register_command('fail', lambda args, ctx: 1 / 0)\n")
+    with Interface(tmp_path, "-e", str(file), rows=30, cols=200) as tau:
+        tau.start().send("/fail")
+        tau.wait("Error: Extension")
+        shown = tau.wait_quiet()
+        assert shown.count("Error: Extension") == 1 and "failed in command" not in shown
+
+
+def test_keys_right_after_a_list_was_closed_are_for_the_editor(tmp_path: Path) -> None:
+    with Interface(tmp_path) as tau:
+        tau.start().send("go")
+        tau.wait("ok")
+        tau.settle()
+        tau.send("/fork")
+        tau.wait("Fork before")
+        tau.type(b"\x1b[27u/session")  # in one read
+        tau.wait(lambda shown: tau.box()[1:2] == ["/session"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from tau.screen.fuzzy import fuzzy_rank
@@ -19,7 +19,14 @@ class HistoryEntry(NamedTuple):
 
 
 class History:
-    def __init__(self, entries: Iterable[HistoryEntry] = ()) -> None:
+    """`newer` returns the entries of a file that other processes write too, if it has changed."""
+
+    def __init__(
+        self,
+        entries: Iterable[HistoryEntry] = (),
+        newer: Callable[[], Sequence[HistoryEntry] | None] = lambda: None,
+    ) -> None:
+        self._newer = newer
         self._entries: list[HistoryEntry] = []
         self._index: int | None = None  # the entry that is shown; None while the person's own text is
         self._draft = HistoryEntry("")
@@ -50,6 +57,9 @@ class History:
 
     def previous(self, draft: HistoryEntry) -> HistoryEntry | None:
         """The entry before the one that is shown; `draft` comes back after the newest. None at the oldest."""
+        if self._index is None and (newer := self._newer()) is not None:
+            unsaved = [entry for entry in self._entries[-1:] if entry not in newer]
+            self.replace([*newer, *unsaved])
         if self._index == 0 or not self._entries:
             return None
         if self._index is None:

@@ -7,6 +7,7 @@ what the session does, and the agent never waits for the terminal.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from functools import partial
 from typing import NoReturn
@@ -26,6 +27,7 @@ from tau.tui.terminal import Terminal
 
 # To the last row of the screen, whatever is drawn there, and to a new one below it.
 BELOW_THE_BOX = b"\x1b[999B\r\n"
+SHOWN_AS_EVENTS = "tau.runtime.extensions.registry"  # what it logs is an event too, which the transcript shows
 
 
 def serve(factory: SessionFactory, prompts: Sequence[Prompt], *, pick_session: bool = False) -> NoReturn:
@@ -57,6 +59,7 @@ async def _serve(factory: SessionFactory, prompts: Sequence[Prompt], pick_sessio
     try:
         interface = Interface(handle, factory, terminal, stop)
         terminal.on_exit(lambda number: stop.ask(exit_code_of_signal(number)))
+        logging.getLogger(SHOWN_AS_EVENTS).setLevel(logging.ERROR)
         stderr = CapturedStderr(partial(interface.say, kind="warning"))
         for event in waiting:
             interface.on_event(event)

@@ -32,8 +32,10 @@ class Modals:
             return await outcome
         finally:
             if self._outcome is outcome:
-                self._modal = self._outcome = None
-                self._show(None)
+                self._outcome = None
+                if self._modal is modal:  # the coroutine was cancelled
+                    self._modal = None
+                    self._show(None)
 
     def peek(self, modal: Modal, on_close: Callable[[Outcome], None]) -> None:
         """Show a modal from now on. Keys that follow in the same read get to it, and to what `on_close` makes of it."""
@@ -58,9 +60,12 @@ class Modals:
         self._close_with(CANCELLED)
 
     def _close_with(self, outcome: Outcome | None) -> None:
+        """Keys that follow at once, in the same read, are for the editor again."""
         if outcome is not None and self._on_close is not None:
             on_close, self._on_close, self._modal = self._on_close, None, None
             self._show(None)
             on_close(outcome)
         elif outcome is not None and self._outcome is not None and not self._outcome.done():
             self._outcome.set_result(outcome)
+            self._modal = None
+            self._show(None)

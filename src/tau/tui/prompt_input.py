@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import os
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -61,10 +61,16 @@ class PromptInput:
 
     def _load_history(self) -> History:
         try:
-            return History(self._history.load())
+            return History(self._history.load(), self._newer_history)
         except OSError as error:
             self.problems.append(f"The prompt history cannot be read: {error}")
             return History()
+
+    def _newer_history(self) -> list[HistoryEntry] | None:
+        """The prompts of other processes too, if there are new ones."""
+        with suppress(OSError):
+            return self._history.load() if self._history.changed() else None
+        return None
 
     def load_bindings(self) -> Bindings:
         """The keys of keybindings.json; its mistakes are added to `problems`."""
