@@ -84,6 +84,7 @@ EXAMPLES = """\
 - count the lines in README.md
 - read README.md
 - run `git status`"""
+UNDERSTOOD = 'This is what I understand, also several in a row ("... and then ..."):'
 QUOTES = "The backquotes around a command are needed."
 HELP = re.compile(r"(?:hi|hello|hey|help|(?:who|what) are you|what can you do)(?: there)?\s*[.!?]*", re.IGNORECASE)
 
@@ -154,7 +155,7 @@ def plan(message: str) -> tuple[list[Step], list[str]]:
         understood = ABOUT_ATTACHED.fullmatch(line) is not None
         note = "" if understood else f'I did not understand "{_shorten(line)}". '
         return [], [f"{note}The text with your message has {_quote(content)}", *([] if understood else [INTRODUCTION])]
-    known = f'This is what I understand, also several in a row ("... and then ..."):\n\n{EXAMPLES}\n\n{QUOTES}\n\n{REAL_MODEL}'
+    known = "\n\n".join((UNDERSTOOD, EXAMPLES, QUOTES, REAL_MODEL))
     unknown = (
         "" if HELP.fullmatch(line) else f'I did not understand "{_shorten(line)}". ' if line else "I got no request. "
     )
