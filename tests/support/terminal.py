@@ -248,7 +248,7 @@ class Terminal:
 
 
 # The pseudo terminal becomes the controlling terminal of the new session.
-# The terminal becomes that of the session. Signals that a shell ignores for its background jobs have their usual effect.
+# The terminal becomes that of the session. Signals that a shell ignores for background jobs have their usual effect.
 _STARTER = """
 import os, signal, sys
 for number in (signal.SIGINT, signal.SIGQUIT):
