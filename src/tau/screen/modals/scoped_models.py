@@ -15,7 +15,7 @@ from tau.screen.modals.model_list import full_name, price_text
 from tau.screen.modals.search_list import ListRow, SearchList
 from tau.screen.panels import PanelView
 
-TITLE = "Models for Ctrl+P"
+TITLE = "Scope"
 ENTER = ("tui.select.confirm", "tui.input.submit")
 
 
