@@ -47,6 +47,7 @@ def test_three_questions_at_once_are_answered_one_by_one_and_escape_twice_stops_
         tau.wait("→ 3 Deny")
         tau.press("1")
         tau.wait("1 of 2")
+        tau.wait(lambda _: (tmp_path / "work" / "1").exists())
         tau.type(ESCAPE)
         tau.wait(lambda shown: "of 2" not in shown and ASKED in shown)
         tau.type(ESCAPE)

@@ -31,8 +31,7 @@ def test_a_permission_question_shows_the_change_before_it_is_made(tmp_path: Path
         running = await terminal.run()
         await terminal.until(lambda: len(terminal.questions))
         shown = terminal.screen()
-        assert shown[1] == f"  {file}"
-        assert f"  in {tmp_path / 'work'}" in shown
+        assert f"{file}in{tmp_path / 'work'}" in "".join("".join(shown).split())  # long paths wrap
         assert "  sandbox: off" in shown
         assert "  asked by --permissions ask" in shown
         assert [row for row in shown if row[2:3] in ("+", "-")] == ["  -2 two", "  +2 zwei"]

@@ -129,7 +129,7 @@ def test_the_change_of_an_edit_is_in_the_question(tmp_path: Path) -> None:
     script = [{"blocks": [{"tool": "edit", "arguments": edit}]}, {"text": "done."}]
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "a.txt").write_text("the red fox\n")
-    with Interface(tmp_path, "--permissions", "ask", script=script) as terminal:
+    with Interface(tmp_path, "--permissions", "ask", script=script, rows=40) as terminal:
         terminal.start().send("go")
         shown = terminal.wait(READY)
         assert "-1 the red fox" in shown

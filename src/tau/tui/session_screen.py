@@ -47,12 +47,12 @@ class SessionScreen:
 
     def on_event(self, event: Event | Update) -> None:
         now = asyncio.get_running_loop().time()
+        self.feed.on_event(event, now)
         self._view.transcript.apply(event, now)
         if isinstance(event, Update):  # nearly all of them
             self._view.working.heard(event.delta, now)
             self._display.changed()
             return
-        self.feed.on_event(event, now)
         self._view.working.apply(event, now)
         self._notices.on_event(event)
         if isinstance(event, QueueUpdate):

@@ -139,7 +139,8 @@ class Terminal:
         """What to write to switch to the alternate screen, or back; it is switched back at the end in any case."""
         if on:
             return self._modes.enable(ALTERNATE_SCREEN_KITTY if self.facts.kitty_keys else ALTERNATE_SCREEN)
-        return self._modes.disable(ALTERNATE_SCREEN_KITTY) + self._modes.disable(ALTERNATE_SCREEN)
+        back = self._modes.disable(ALTERNATE_SCREEN_KITTY) + self._modes.disable(ALTERNATE_SCREEN)
+        return back + self._modes.enable(*([KITTY_KEYS] if self.facts.kitty_keys else []))
 
     def set_progress(self, busy: bool) -> None:
         """Show in the window's tab or task bar that something is going on."""
@@ -241,7 +242,9 @@ class Terminal:
         was_complete = self.facts.complete
         self.facts.learn(reply)
         if self.facts.kitty_keys:
-            self.write(self._modes.enable(KITTY_KEYS))
+            # Each screen has its own keys: those of the normal one are turned on when it is back.
+            if not self._modes.has(ALTERNATE_SCREEN):
+                self.write(self._modes.enable(KITTY_KEYS))
         elif self.facts.complete and not was_complete:
             self.write(self._modes.enable(OTHER_KEYS))
 

@@ -83,6 +83,9 @@ class ModeList:
         self._active.extend(added)
         return b"".join(mode.enable for mode in added)
 
+    def has(self, mode: Mode) -> bool:
+        return mode in self._active
+
     def disable(self, mode: Mode) -> bytes:
         if mode not in self._active:
             return b""
