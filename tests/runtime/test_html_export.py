@@ -163,7 +163,7 @@ def test_two_processes_render_the_same_page_as_one(long_session: SessionLog) -> 
     alone = b"".join(session_page(long_session))
     before = children()
     assert b"".join(session_page(long_session, may_fork=True)) == alone
-    assert children() == before
+    assert set(children()) <= set(before)  # those of other tests may have ended
 
 
 @pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="this system has no memfd_create")
@@ -183,4 +183,4 @@ def test_a_page_that_is_not_read_to_its_end_leaves_no_process(long_session: Sess
     page = session_page(long_session, may_fork=True)
     next(page), next(page)
     page.close()  # type: ignore[attr-defined]
-    assert children() == before
+    assert set(children()) <= set(before)

@@ -125,8 +125,9 @@ def _play(folder: Path, source: random.Random, limit: int) -> int:
 
 def _burst(tau: Interface, source: random.Random) -> int:
     count = source.randint(1, BURST * 2)
-    if source.random() < 0.2:
-        _resize(tau, source.randint(1, 50), source.randint(1, 140))
+    rows, columns = source.randint(1, 50), source.randint(1, 140)
+    if source.random() < 0.2 and not _is_busy(tau):
+        _resize(tau, rows, columns)
     data = b"".join(_event(source) for _ in range(count))
     if tau.process.poll() is None:
         tau.type(data)
@@ -154,7 +155,6 @@ def _event(source: random.Random) -> bytes:
 
 def _look(tau: Interface) -> None:
     """At rest, the screen is what a fresh draw of the same view shows."""
-    _resize(tau, 24, 80)
     tau.type(b"\x1b\\" + END_OF_PASTE)  # the end of whatever is unfinished
     for _ in range(100):
         if tau.process.poll() is not None:
@@ -167,6 +167,9 @@ def _look(tau: Interface) -> None:
         _watch(tau, 0.55)  # a second Escape sooner would be for the run
     else:
         raise AssertionError("it never came to rest:\n" + "\n".join(tau.screen()))
+    if tau.process.poll() is None:
+        _resize(tau, 24, 80)
+        tau.wait_quiet(0.4)
     if tau.process.poll() is None and sum(RULE in row for row in tau.screen()) == 2:
         tau.assert_redraw_changes_nothing()
 
@@ -174,7 +177,7 @@ def _look(tau: Interface) -> None:
 def _resize(tau: Interface, rows: int, columns: int) -> None:
     """Not while a frame for the old size is on its way: a terminal that gets it too late shows parts of it twice."""
     tau.wait(lambda _: not tau.unread() or tau.process.poll() is not None)
-    _watch(tau, 0.05)
+    _watch(tau, 0.25)
     tau.resize(rows, columns)
 
 
