@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from support.interface import REDRAW, RULE, Interface
+from support.interface import REDRAW, REDRAW_KEY, RULE, Interface
 from support.rpc_process import Json, calls
 from support.terminal_keys import key_bytes
 
@@ -156,22 +156,32 @@ def _event(source: random.Random) -> bytes:
 def _look(tau: Interface) -> None:
     """At rest, the screen is what a fresh draw of the same view shows."""
     tau.type(b"\x1b\\" + END_OF_PASTE)  # the end of whatever is unfinished
+    _rest(tau)
+    if tau.process.poll() is None:
+        _resize(tau, 24, 80)
+        _watch(tau, 0.5)
+    if _is_busy(tau):  # a terminal of a few cells had no room to say so
+        _rest(tau)
+        if tau.process.poll() is None:
+            tau.type(REDRAW_KEY)  # the size changed while frames were on their way
+    if tau.process.poll() is None:
+        tau.wait_quiet(0.4)
+    if tau.process.poll() is None and sum(RULE in row for row in tau.screen()) == 2:
+        tau.assert_redraw_changes_nothing()
+
+
+def _rest(tau: Interface) -> None:
+    """Press Escape until nothing runs and nothing is asked."""
     for _ in range(100):
         if tau.process.poll() is not None:
             return
         tau.wait(lambda _: not tau.unread() or tau.process.poll() is not None)
         _watch(tau, 0.1 if _is_busy(tau) else 0.4)
         if not _is_busy(tau):
-            break
+            return
         tau.type(ESCAPE)
         _watch(tau, 0.55)  # a second Escape sooner would be for the run
-    else:
-        raise AssertionError("it never came to rest:\n" + "\n".join(tau.screen()))
-    if tau.process.poll() is None:
-        _resize(tau, 24, 80)
-        tau.wait_quiet(0.4)
-    if tau.process.poll() is None and sum(RULE in row for row in tau.screen()) == 2:
-        tau.assert_redraw_changes_nothing()
+    raise AssertionError("it never came to rest:\n" + "\n".join(tau.screen()))
 
 
 def _resize(tau: Interface, rows: int, columns: int) -> None:

@@ -203,6 +203,8 @@ class Interface:
     # Keys.
 
     def _on_input(self, events: list[InputEvent]) -> None:
+        if self._stop.asked:
+            return  # the session is being closed: what is typed now is not for it
         for event in events:
             if isinstance(event, Reply) and event.name in ("background", "colorScheme"):
                 self.looks.background(event.value)

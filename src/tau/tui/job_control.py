@@ -69,7 +69,7 @@ class JobControl:
     def install(self) -> None:
         if threading.current_thread() is not threading.main_thread():
             return
-        self._loop.add_reader(self._wakeup.open(), self._receive)
+        self._loop.add_reader(self._wakeup.open(), self.receive)
         for number in self._handlers:
             if signal.getsignal(number) != signal.SIG_IGN:  # as nohup left it: it stays ignored
                 self._before[number] = signal.signal(number, _ignore)
@@ -83,8 +83,9 @@ class JobControl:
         self._before.clear()
         self._wakeup.close()
 
-    def _receive(self) -> None:
-        for number in self._wakeup.read():
+    def receive(self) -> None:
+        """Handle the signals that have come."""
+        for number in self._wakeup.read() if self._before else b"":
             if self._before and number in self._handlers:
                 self._handlers[number]()
 

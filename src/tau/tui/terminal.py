@@ -209,6 +209,7 @@ class Terminal:
 
     def _enter(self) -> None:
         self._tty.set_raw()
+        self._signals.receive()  # a Ctrl+C that was for the program that had the terminal until now
         if self._state.active:
             self._output.write(self._modes.undo())  # some modes are a stack in the terminal
         else:
