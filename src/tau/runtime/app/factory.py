@@ -153,7 +153,7 @@ class SessionFactory(Value):
             sandbox=sandbox,
             offline=self.options.offline,
             secrets=self.models.keys.known_secrets,
-            warn=self.warnings.append,
+            warn=lambda problem: log.warning("%s", problem),
         )
 
     def _settings_control(self, session: Session, equipment: Equipment) -> SettingsControl:

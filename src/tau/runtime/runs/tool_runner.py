@@ -108,7 +108,8 @@ class ToolRunner:
         """
         self._signal = signal
         self._extra_tools = extra_tools
-        self._machine = self._services.machine.sub_machine()
+        variables = None if self.observer is None else self.observer.command_environment()
+        self._machine = self._services.machine.sub_machine(variables)
         signal.on_abort(self._machine.kill_background)
 
     def end_run(self) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-SEMCONV_VERSION: Final = "1.41.0"
+SEMCONV_VERSION: Final = "1.44.0"
 SCHEMA_URL: Final = f"https://opentelemetry.io/schemas/{SEMCONV_VERSION}"
 SCOPE: Final = "tau"
 

@@ -48,7 +48,7 @@ class SessionObserver(Protocol):
     def on_event(self, event: Event) -> None:
         """Every event of the session, apart from pieces of an answer; the run ends with `agent_settled`."""
 
-    def model_call(self, draft: Draft) -> CallObserver: ...
+    def model_call(self, draft: Draft) -> CallObserver | None: ...
 
     def permission_checked(self, call: ToolCall, refusal: Outcome | None, *, asked: bool, seconds: float) -> None:
         """A call was checked against the permissions. `asked`: the user was asked, which took `seconds`."""

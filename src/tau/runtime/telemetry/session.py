@@ -7,6 +7,7 @@ so sessions of one process cannot mix. What is sent is the closed list in names.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Mapping
 from functools import wraps
 from time import perf_counter
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("tau.telemetry")
 MAX_TOOL_NAMES = 200  # of extensions, in metrics
+EXIT_CODE = re.compile(r"Command exited with code (\d+)\s*\Z")
 Parameters = ParamSpec("Parameters")
 
 
@@ -245,7 +247,7 @@ class SessionTelemetry:
         if tool is None:
             return
         details = event.result.details if isinstance(event.result.details, dict) else {}
-        denied, code = _denied_by(details), details.get("exitCode")
+        denied = _denied_by(details)
         text = [block.text for block in event.result.content if isinstance(block, Text)]
         tool.span.set_attributes(
             {
@@ -257,9 +259,9 @@ class SessionTelemetry:
         if denied is not None:
             tool.span.set_attribute(names.TOOL_DENIED_BY, denied)
             self._sdk.instruments.denials.add(1, {names.TOOL_DENIED_BY: denied})
-        elif event.is_error and isinstance(code, int):
+        elif event.is_error and (code := _exit_code(text)) is not None:
             tool.span.set_attribute(names.TOOL_EXIT_CODE, code)
-        elif event.is_error and not _ran_to_its_end(text):
+        elif event.is_error:
             self._sdk.fail(tool.span, "tool")
             about[names.ERROR_TYPE] = "tool"
         self._setup.content.tool_result(tool.span, text)
@@ -297,8 +299,12 @@ class SessionTelemetry:
 
     # Requests to models.
 
-    def model_call(self, draft: Draft) -> CallTelemetry:
-        return CallTelemetry(self, self._sdk, self._setup, self._compaction or self.span, draft)
+    def model_call(self, draft: Draft) -> CallTelemetry | None:
+        try:
+            return CallTelemetry(self, self._sdk, self._setup, self._compaction or self.span, draft)
+        except Exception:
+            logger.debug("telemetry failed", exc_info=True)
+            return None
 
     def add_usage(self, usage: Usage, model: Model) -> None:
         if self._run is None:
@@ -438,9 +444,10 @@ def _denied_by(details: Mapping[str, Any]) -> str | None:
     return by if isinstance(by, str) else None
 
 
-def _ran_to_its_end(text: list[str]) -> bool:
-    """True for a command that ended with a code of its own, which is no failure of the tool."""
-    return "Command exited with code" in "".join(text)[-200:]
+def _exit_code(text: list[str]) -> int | None:
+    """The code of a command that ended by itself, which is no failure of the tool."""
+    found = EXIT_CODE.search("".join(text)[-200:])
+    return None if found is None else int(found[1])
 
 
 _seen: set[str] = set()
