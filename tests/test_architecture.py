@@ -55,10 +55,11 @@ INSIDE = {
         "login": {""},
         "models": {"", "login"},
         "extensions": {"", "models"},
-        "runs": {"", "extensions", "history", "models"},
+        "telemetry": {"", "extensions", "history", "models"},
+        "runs": {"", "extensions", "history", "models", "telemetry"},
         "session": {"", "runs", "extensions", "history", "models"},
         "protocol": {"", "session"},
-        "app": {"", "machine", "sandbox", "session", "runs", "extensions", "history", "models", "login"},
+        "app": {"", "machine", "sandbox", "session", "runs", "extensions", "history", "models", "login", "telemetry"},
     },
 }
 
@@ -137,7 +138,10 @@ LATE = {
         "tau.llm.scripted",
         *("tau.runtime.sandbox.files", "tau.runtime.sandbox.policy", "tau.tools.preview"),
         *("tau.runtime.app.settings_control", "tau.runtime.app.login_control", "tau.runtime.app.trust_control"),
+        "tau.runtime.telemetry.start",
     },
+    "runtime/telemetry/start.py": {"tau.runtime.telemetry.sdk"},
+    "runtime/telemetry/sdk.py": {"*"},
     "runtime/app/extension_plan.py": {"tau.runtime.session.extension_actions", "tau.runtime.extensions.loader"},
     "export/markdown.py": {"pyromark"},
     "export/safe.py": {"nh3"},
@@ -183,16 +187,21 @@ EXTRAS = {
     "google": {"llm/gcp.py"},
     "xllamacpp": {"runtime/models/bundled.py"},
     "PIL": {"tools/images.py"},
+    "opentelemetry": {"runtime/telemetry/sdk.py", "runtime/telemetry/file_exporter.py"},
 }
 
 # What type checkers know without an installation; it is never imported when the program runs.
-FOR_TYPE_CHECKERS = {"typing_extensions": {"library/results.py"}}
+FOR_TYPE_CHECKERS = {
+    "typing_extensions": {"library/results.py"},
+    "opentelemetry": {"runtime/telemetry/session.py", "runtime/telemetry/content.py"},
+}
 
 # Distributions whose name differs from the imported one.
 DISTRIBUTIONS = {
     "yaml": "pyyaml",
     "google": "google-auth",
     "PIL": "pillow",
+    "opentelemetry": "opentelemetry-sdk",
     "tree_sitter": "tree-sitter",
     "tree_sitter_bash": "tree-sitter-bash",
 }

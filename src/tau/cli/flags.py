@@ -53,6 +53,7 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
         Flag("output-schema", "", "FILE", "JSON schema for the result of every prompt"),
         Flag("record", "", "DIR", "record model requests and responses, one file per call"),
         Flag("replay", "", "DIR", "answer from such a folder, without a key or network"),
+        Flag("telemetry", "", "", "send traces and metrics to where the OTEL_... variables say"),
     ),
     "session": (
         Flag("continue", "c", "", "continue this project's last session"),

@@ -102,6 +102,17 @@ class TerminalSettings(Record):
     """Whether the terminal wraps earlier lines again when its width changes; `auto` asks which terminal it is."""
 
 
+class TelemetrySettings(Record):
+    """OpenTelemetry; see [telemetry](telemetry.md)."""
+
+    enabled: bool = False
+    """Send traces, metrics and logs to where the `OTEL_…` variables say, as `--telemetry`."""
+    propagate_to_commands: bool = False
+    """Pass the trace on to the commands of tools, as `TRACEPARENT`."""
+    propagate_to_models: bool = False
+    """Pass the trace on to model servers, as the header `traceparent`."""
+
+
 class ExtensionSettings(Record):
     """Limits of extensions; each extension runs in its own process."""
 
@@ -227,6 +238,7 @@ class Settings(Record):
     them."""
     enable_skill_commands: bool = True
     """Offer skills as slash commands."""
+    telemetry: TelemetrySettings = TelemetrySettings()
     extension_host: ExtensionSettings = ExtensionSettings()
     default_project_trust: ProjectTrust = "ask"
     """Trust of a project without a decision. With `ask`, your extensions are asked, and the project is not trusted
@@ -261,6 +273,7 @@ USER_ONLY_SETTINGS = (
     "sandbox",
     "childEnvironment.secretNames",
     "childEnvironment.passNames",
+    "telemetry",
 )
 # A project may switch these on, but not off.
 STRICTER_ONLY = ("childEnvironment.filterSecrets", "childEnvironment.noNewPrivileges")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import os
 import weakref
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeVar
 
 from tau.errors import ToolError
@@ -134,8 +134,11 @@ class Machine(Protocol):
         """Run blocking file work in a thread, so that it does not block the event loop."""
         ...
 
-    def sub_machine(self) -> Machine:
-        """Return a view of the same machine with its own processes: it kills only what was started through it."""
+    def sub_machine(self, variables: Mapping[str, str] | None = None) -> Machine:
+        """Return a view of the same machine with its own processes: it kills only what was started through it.
+
+        `variables` are added to the environment of its commands.
+        """
         ...
 
     def kill_background(self) -> None:

@@ -8,7 +8,8 @@ the machine of its run.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tau.core.agent.loop import ToolDone, error_outcome
 from tau.core.checks.schema import check_arguments, validation_error
@@ -22,6 +23,9 @@ from tau.runtime.services import Services
 from tau.tools import Tool, ToolContext
 from tau.tools.read_tracking import ReadTracker
 from tau.tools.registry import TOOLS
+
+if TYPE_CHECKING:
+    from tau.runtime.telemetry.observer import SessionObserver
 
 
 class PermissionGate(Protocol):
@@ -40,6 +44,9 @@ class PermissionGate(Protocol):
 
         It can be requested once per call.
         """
+
+    def was_asked(self, call: ToolCall) -> bool:
+        """True if the user was asked about this call."""
 
     def forget(self) -> None: ...
 
@@ -61,6 +68,7 @@ class ToolRunner:
         self._known_at_selection: frozenset[str] = frozenset()  # tools that were added later are active too
         self._extra_tools: Mapping[str, Tool] = {}  # for the current prompt; they shadow others of the same name
         self.permission_gate = permission_gate
+        self.observer: SessionObserver | None = None
         self.reset()
 
     # Available tools.
@@ -100,7 +108,8 @@ class ToolRunner:
         """
         self._signal = signal
         self._extra_tools = extra_tools
-        self._machine = self._services.machine.sub_machine()
+        variables = None if self.observer is None else self.observer.command_environment()
+        self._machine = self._services.machine.sub_machine(variables)
         signal.on_abort(self._machine.kill_background)
 
     def end_run(self) -> None:
@@ -130,9 +139,16 @@ class ToolRunner:
 
     async def permit(self, call: ToolCall, arguments: dict[str, Any]) -> Outcome | None:
         """Return the refusal of a call, or None if it may run. Exempt are extra tools: they only take a result."""
-        if self.permission_gate is None or call.name in self._extra_tools:
+        gate, observer = self.permission_gate, self.observer
+        if gate is None or call.name in self._extra_tools:
             return None
-        return await self.permission_gate.permit(call, arguments)
+        if observer is None:
+            return await gate.permit(call, arguments)
+        started = perf_counter()
+        refusal = await gate.permit(call, arguments)
+        asked = gate.was_asked(call)
+        observer.permission_checked(call, refusal, asked=asked, seconds=perf_counter() - started)
+        return refusal
 
     async def execute(self, call: ToolCall, arguments: dict[str, Any], progress: Callable[[Outcome], None]) -> Outcome:
         resize = self._settings().images.auto_resize

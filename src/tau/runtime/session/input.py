@@ -40,6 +40,7 @@ class Submission(Value):
     queue: bool  # only queue it
     attachments: Sequence[Attachment]
     output_schema: OutputSchema | None
+    trace_parent: str | None
 
 
 class InputPipeline:
@@ -60,13 +61,14 @@ class InputPipeline:
         queue: bool = False,
         attachments: Sequence[Attachment] = (),
         output_schema: OutputSchema | None = None,
+        trace_parent: str | None = None,
     ) -> Disposition:
         """Start a command, or accept anything else as a prompt; with `queue` only queue it. Raises CommandError.
 
         Input that arrives during a session switch applies to the new session.
         """
         session, aborts = self._session, self._aborts
-        given = Submission(text, blocks, behavior, source, queue, attachments, output_schema)
+        given = Submission(text, blocks, behavior, source, queue, attachments, output_schema, trace_parent)
         await session.navigator.wait_until_done()
         if source == "rpc" and (found := session.running_commands.find(text)) is not None:
             if queue:
@@ -105,7 +107,9 @@ class InputPipeline:
             return "queued"
         if aborts != self._aborts:
             raise CommandError(ABORTED)
-        return session.prompt(text, given.blocks, given.behavior, given.attachments, given.output_schema)
+        return session.prompt(
+            text, given.blocks, given.behavior, given.attachments, given.output_schema, given.trace_parent
+        )
 
     def add_system_message(self) -> list[AnyMessage]:
         """Before a prompt, add a message for clients if the system prompt or the tools have changed, and return it."""

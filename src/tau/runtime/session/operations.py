@@ -75,11 +75,18 @@ class Operations:
         queue: bool = False,
         attachments: Sequence[Attachment] = (),
         output_schema: OutputSchema | None = None,
+        trace_parent: str | None = None,
     ) -> Disposition:
         """Submit input, and publish a queue update if the queues changed. With `queue` the input is only queued."""
         session = self._session
         done = await session.input.submit(
-            text, blocks, behavior, queue=queue, attachments=attachments, output_schema=output_schema
+            text,
+            blocks,
+            behavior,
+            queue=queue,
+            attachments=attachments,
+            output_schema=output_schema,
+            trace_parent=trace_parent,
         )
         if done == "queued":
             await session.emit_queue_update()

@@ -119,6 +119,8 @@ class Session:
         if initial_log.name is not None:
             self.log.set_name(initial_log.name)
         self.extension_lifecycle = ExtensionLifecycle(self, extension_plan and extension_plan(self))
+        self.observer = None if services.observe is None else services.observe(self)
+        self.tool_runner.observer = self.model_client.observer = self.observer
 
     def _run_parts(self) -> RunParts:
         return RunParts(
@@ -127,9 +129,14 @@ class Session:
             self.compactor,
             self.model_client,
             self.tool_runner,
-            on_start=lambda: self.user_bash.flush(),
+            on_start=self._run_started,
             before_run=self.input.before_run,
         )
+
+    def _run_started(self) -> None:
+        self.user_bash.flush()
+        if self.observer is not None:
+            self.observer.run_started()
 
     # Prompts.
 
@@ -140,6 +147,7 @@ class Session:
         behavior: QueueName | None,
         attachments: Sequence[Attachment] = (),
         output_schema: OutputSchema | None = None,
+        trace_parent: str | None = None,
     ) -> Disposition:
         """Run the prompt or queue it. When this returns, the message is in the run or in the queue, and on disk."""
         if self.runs.streaming:
@@ -167,6 +175,8 @@ class Session:
             self.log.append_prompt(message)
             self.navigator.report_damage()
         self.schedule_sync()
+        if self.observer is not None:
+            self.observer.accepted(trace_parent)
         self.runs.start([*prompts, *self.input.next_turn_messages()], output_schema)
         return "started"
 
@@ -201,6 +211,8 @@ class Session:
             if self.settings.compat.keep_bash_after == "run":
                 self.user_bash.flush()
             self.schedule_sync()
+        if self.observer is not None and not isinstance(event, Update):
+            self.observer.on_event(event)
         return self._notify(event)
 
     def _notify(self, event: Event | Update) -> Awaitable[None] | None:
@@ -345,3 +357,6 @@ class Session:
         self.local.stop()
         await self.sync.close()
         self.log.close()
+        if self.observer is not None:
+            self.observer.close()
+            await self.services.machine.in_thread(self.observer.flush)
