@@ -15,6 +15,7 @@ from tau.core.agent.queues import QueueName
 from tau.core.agent.structured_output import OutputSchema
 from tau.errors import Aborted, CommandError
 from tau.records.base import Value, replace
+from tau.records.entries import CommandKey
 from tau.records.events import MessageEnd, MessageStart
 from tau.records.messages import AnyMessage, Attachment, Custom, Image, Text, User
 from tau.records.replies import Disposition
@@ -41,6 +42,7 @@ class Submission(Value):
     attachments: Sequence[Attachment]
     output_schema: OutputSchema | None
     trace_parent: str | None
+    key: CommandKey | None
 
 
 class InputPipeline:
@@ -62,13 +64,14 @@ class InputPipeline:
         attachments: Sequence[Attachment] = (),
         output_schema: OutputSchema | None = None,
         trace_parent: str | None = None,
+        key: CommandKey | None = None,
     ) -> Disposition:
         """Start a command, or accept anything else as a prompt; with `queue` only queue it. Raises CommandError.
 
         Input that arrives during a session switch applies to the new session.
         """
         session, aborts = self._session, self._aborts
-        given = Submission(text, blocks, behavior, source, queue, attachments, output_schema, trace_parent)
+        given = Submission(text, blocks, behavior, source, queue, attachments, output_schema, trace_parent, key)
         await session.navigator.wait_until_done()
         if source == "rpc" and (found := session.running_commands.find(text)) is not None:
             if queue:
@@ -103,12 +106,18 @@ class InputPipeline:
             await session.resources.load()
             await session.navigator.settled()
         if given.queue and given.behavior is not None:
-            session.queue(given.behavior, text, given.blocks, given.attachments)
+            session.queue(given.behavior, text, given.blocks, given.attachments, given.key)
             return "queued"
         if aborts != self._aborts:
             raise CommandError(ABORTED)
         return session.prompt(
-            text, given.blocks, given.behavior, given.attachments, given.output_schema, given.trace_parent
+            text,
+            given.blocks,
+            given.behavior,
+            given.attachments,
+            given.output_schema,
+            given.trace_parent,
+            given.key,
         )
 
     def add_system_message(self) -> list[AnyMessage]:

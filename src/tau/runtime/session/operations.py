@@ -23,6 +23,7 @@ from tau.errors import CommandError
 from tau.records.base import UNSET, replace
 from tau.records.budgets import Budget
 from tau.records.commands import QueueMode
+from tau.records.entries import CommandKey
 from tau.records.events import CompactionResult
 from tau.records.messages import Assistant, Attachment, Custom, Image, Text
 from tau.records.models import Model, ThinkingLevel
@@ -76,8 +77,12 @@ class Operations:
         attachments: Sequence[Attachment] = (),
         output_schema: OutputSchema | None = None,
         trace_parent: str | None = None,
+        key: CommandKey | None = None,
     ) -> Disposition:
-        """Submit input, and publish a queue update if the queues changed. With `queue` the input is only queued."""
+        """Submit input, and publish a queue update if the queues changed. With `queue` the input is only queued.
+
+        `key` is stored with the message.
+        """
         session = self._session
         done = await session.input.submit(
             text,
@@ -87,6 +92,7 @@ class Operations:
             attachments=attachments,
             output_schema=output_schema,
             trace_parent=trace_parent,
+            key=key,
         )
         if done == "queued":
             await session.emit_queue_update()
