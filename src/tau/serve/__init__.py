@@ -1,0 +1,1 @@
+"""`tau serve`: many sessions and many clients in one process."""
