@@ -175,7 +175,9 @@ TABLE: list[tuple[Head, int]] = [
         for path in ("/v1/sessions", "/v1/sessions/a/commands", "/v1/logout", "/", "/healthz")
     ),
     (head("DELETE", "/v1/sessions/a", token=None), 401),
-    (head("HEAD", "/v1/sessions", token=None), 401),
+    (head("HEAD", "/v1/sessions"), 405),
+    (head("HEAD", "/v1/sessions/a/events"), 405),
+    (head("HEAD", "/healthz", token=None), 200),
     (head("POST", "/v1/login", token=None), 200),
     *(
         (head("GET", "/v1/sessions", ("authorization", value), token=None), 401)

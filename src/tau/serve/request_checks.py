@@ -23,7 +23,7 @@ MAX_HEAD_BYTES = 16 * 1024
 MAX_HEAD_FIELDS = 64
 MAX_BODY_BYTES = 33 * 1024 * 1024
 BODY_TYPES = ("application/json", "application/x-ndjson")  # a form of another site can send neither
-METHODS = ("GET", "HEAD", "POST", "DELETE")
+METHODS = ("GET", "POST", "DELETE")  # and HEAD, for what needs no credential
 TOKEN_PREFIX = "tau_"
 # A token of ours where it must not be: in a target or a cookie it reaches logs, histories and other servers.
 TOKEN_PATTERN = re.compile(rf"{TOKEN_PREFIX}[A-Za-z0-9_-]{{43}}(?![A-Za-z0-9_-])")
@@ -88,7 +88,7 @@ def route_rule(method: str, path: str) -> RouteRule:
     A command is allowed for `watch` here: the channel that runs it knows which commands change something.
     """
     if method in ("GET", "HEAD"):
-        return OPEN if path in OPEN_PATHS or path.startswith(STATIC) else RouteRule("watch")
+        return OPEN if _is_open(path) else RouteRule("watch")
     if method == "POST":
         if path == LOGIN_PATH:
             return RouteRule(None, has_body=True)
@@ -96,6 +96,10 @@ def route_rule(method: str, path: str) -> RouteRule:
             return RouteRule("admin", has_body=True)
         return RouteRule("watch", has_body=path != "/v1/logout")
     return RouteRule("admin")
+
+
+def _is_open(path: str) -> bool:
+    return path in OPEN_PATHS or path.startswith(STATIC)
 
 
 def allowed_names(urls: Sequence[str]) -> Allowed:
@@ -158,7 +162,7 @@ def _opens_the_page(head: Head) -> bool:
 
 
 def check_method(head: Head) -> Refusal | None:
-    if head.method not in METHODS:
+    if head.method not in METHODS and not (head.method == "HEAD" and _is_open(head.path)):
         return Refusal(405, "method", "This method is not supported.")
     if head.websocket and (head.method != "GET" or head.path != SOCKET_PATH):
         return Refusal(404, "method", f"WebSockets are at {SOCKET_PATH}.")
