@@ -1,1 +1,1 @@
-"""`tau serve`: many sessions and many clients in one process."""
+"""Host of many sessions (`tau serve`): sessions that outlive their clients, and any number of clients for each."""

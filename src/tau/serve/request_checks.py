@@ -13,11 +13,10 @@ from typing import Literal
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from tau.records.base import Value
+from tau.records.host_commands import Scope
 
-Scope = Literal["watch", "drive", "admin"]
 Why = Literal["head", "host", "origin", "method", "credential", "scope", "rate", "body", "subprotocol"]
 
-SCOPES: tuple[Scope, ...] = ("watch", "drive", "admin")  # each includes those before it
 SUBPROTOCOL = "tau.v1"
 MAX_HEAD_BYTES = 16 * 1024
 MAX_HEAD_FIELDS = 64
@@ -116,10 +115,6 @@ def allowed_names(urls: Sequence[str]) -> Allowed:
         hosts |= forms
         origins |= {f"{parts.scheme}://{form}" for form in forms}
     return Allowed(frozenset(hosts), frozenset(origins))
-
-
-def has_scope(scope: Scope, needed: Scope) -> bool:
-    return SCOPES.index(scope) >= SCOPES.index(needed)
 
 
 def check_form(head: Head) -> Refusal | None:

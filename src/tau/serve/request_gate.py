@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from tau.serve.access import Access
 from tau.serve.rates import FailedCredentials, RequestRate
 from tau.serve.request_checks import (
     Allowed,
@@ -14,10 +13,10 @@ from tau.serve.request_checks import (
     bearer_token,
     check_body,
     check_source,
-    has_scope,
     proves_later,
     route_rule,
 )
+from tau.serve.scopes import Access
 
 Authenticate = Callable[[str], Access | None]
 ANYONE = Access("anyone", "watch")  # for routes that need no credential, and WebSockets that prove themselves later
@@ -64,7 +63,7 @@ class RequestGate:
             found = self._authenticate(token) if token is not None else None
             if found is None:
                 return self.failed(address, now)
-            if not has_scope(found.scope, rule.scope):
+            if not found.allows(rule.scope):
                 return Refusal(403, "scope", f"This needs the scope {rule.scope}.")
             if not self._rate.allows(found.credential or found.name, now):
                 return Refusal(429, "rate", "Too many requests. Wait a second.")
