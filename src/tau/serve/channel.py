@@ -99,6 +99,11 @@ class Channel:
         return self._access
 
     @property
+    def credential(self) -> str | None:
+        """The id of the client's credential, by which it is revoked."""
+        return None if self._access is None else self._access.credential
+
+    @property
     def bound(self) -> bool:
         return self._bound is not None
 

@@ -1,0 +1,64 @@
+"""Site: what the routes share: the host, the checks of requests, and the credentials."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from tau.errors import UsageError
+from tau.serve.channel import Ending
+from tau.serve.credentials import Credentials
+from tau.serve.host import Host
+from tau.serve.request_checks import Allowed
+from tau.serve.request_gate import Authenticate, RequestGate
+
+log = logging.getLogger(__name__)
+REVOCATION_INTERVAL_S = 0.5
+REVOKED = Ending(1008, "The credential was revoked.")
+
+
+class Site:
+    """Without `credentials`, the program that mounts the application authenticates, and ends channels itself."""
+
+    def __init__(
+        self, host: Host, allowed: Allowed, authenticate: Authenticate | None, credentials: Credentials | None
+    ) -> None:
+        check = credentials.authenticate if authenticate is None and credentials is not None else authenticate
+        if check is None:
+            raise ValueError("an application needs `authenticate` or credentials")
+        self.host = host
+        self.credentials = credentials
+        self.gate = RequestGate(allowed, check)
+        self.is_ready: Callable[[], bool] = lambda: True
+        self._watching: asyncio.Task[None] | None = None
+        self._problem = ""
+
+    def start(self) -> None:
+        """Watch for revoked credentials. May be called often."""
+        if self.credentials is not None and self._watching is None:
+            self._watching = asyncio.get_running_loop().create_task(self._watch(self.credentials))
+
+    async def close(self) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.wait({self._watching})
+            self._watching = None
+
+    async def _watch(self, credentials: Credentials) -> None:
+        while True:
+            await asyncio.sleep(REVOCATION_INTERVAL_S)
+            try:
+                credentials.reload()
+                self._problem = ""
+            except (UsageError, OSError) as error:  # what was known stays valid
+                if str(error) != self._problem:
+                    log.error("the credentials cannot be read: %s", error)
+                self._problem = str(error)
+            self.end_revoked(credentials.valid)
+
+    def end_revoked(self, valid: Callable[[str], bool]) -> None:
+        """End the channels of credentials that are not valid any more."""
+        for channel in [*self.host.channels]:
+            if channel.credential is not None and not valid(channel.credential):
+                channel.end(REVOKED)
