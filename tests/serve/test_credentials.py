@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tau.errors import UsageError
+from tau.serve.access import Access
 from tau.serve.credentials import CODE_LIFETIME_S, LOGIN_LIFETIME_S, Credentials
 from tau.serve.request_checks import TOKEN_PATTERN
-from tau.serve.scopes import Access
 
 
 class Clock:

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tau.serve.access import Access
 from tau.serve.rates import BURST, FAILURE_WINDOW_S, MAX_FAILURES, MAX_TRACKED, FailedCredentials, RequestRate
 from tau.serve.request_checks import MAX_BODY_BYTES, Head, Refusal, allowed_names
 from tau.serve.request_gate import ANYONE, RequestGate
-from tau.serve.scopes import Access
 
 GOOD = {scope: f"tau_{scope[0] * 43}" for scope in ("watch", "drive", "admin")}
 ALLOWED = allowed_names(["http://127.0.0.1:7717", "http://localhost:7717", "http://[::1]:7717", "https://tau.example"])

@@ -24,8 +24,8 @@ from typing import Literal
 from tau.errors import UsageError
 from tau.records.base import BadRecord, Record, decode, encode
 from tau.records.host_commands import Scope
+from tau.serve.access import Access
 from tau.serve.request_checks import TOKEN_PREFIX
-from tau.serve.scopes import Access
 from tau.store.files import locked, make_folder, read_small, replace_file
 
 PRIVATE_MODE = 0o600

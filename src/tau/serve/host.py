@@ -22,6 +22,7 @@ from tau.serve.attachment import Attachment
 from tau.serve.channel import GOING_AWAY, Authenticate, Channel, Ending, Kind
 from tau.serve.host_handlers import HOST_HANDLERS
 from tau.serve.live_session import LiveSession
+from tau.serve.metrics import HostMetrics
 from tau.serve.opening import HostConfig, SessionOpener
 
 log = logging.getLogger(__name__)
@@ -40,6 +41,7 @@ class Host:
         self.id = urlsafe_b64encode(os.urandom(12)).decode()
         self.config = config
         self.channels: set[Channel] = set()
+        self.metrics = HostMetrics()
         self.handlers = HOST_HANDLERS
         self.opener = SessionOpener(config)
         self._sessions: set[LiveSession] = set()
@@ -79,6 +81,11 @@ class Host:
             return exact
         matching = [live for live in self._sessions if live.id.startswith(id)]
         return matching[0] if len(matching) == 1 else None
+
+    @property
+    def is_ready(self) -> bool:
+        """True if new sessions are accepted."""
+        return not self._closing and len(self._sessions) < self.config.max_live
 
     async def find(self, id: str, access: Access) -> LiveSession:
         """The session with this id; it is opened if it is not live. Raises CommandError."""

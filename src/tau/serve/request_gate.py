@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
+from tau.serve.access import Access
 from tau.serve.rates import FailedCredentials, RequestRate
 from tau.serve.request_checks import (
     Allowed,
@@ -16,7 +17,6 @@ from tau.serve.request_checks import (
     proves_later,
     route_rule,
 )
-from tau.serve.scopes import Access
 
 Authenticate = Callable[[str], Access | None]
 ANYONE = Access("anyone", "watch")  # for routes that need no credential, and WebSockets that prove themselves later

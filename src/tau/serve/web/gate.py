@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from tau.records.base import encode
+from tau.serve.access import Access
 from tau.serve.request_checks import TOKEN_PATTERN, Head, Refusal
 from tau.serve.request_gate import ANYONE, RequestGate
-from tau.serve.scopes import Access
 from tau.serve.web.bodies import BadBody, ClientGone
 from tau.serve.web.connections import EXTENSION
 

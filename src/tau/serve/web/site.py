@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 
 from tau.errors import UsageError
 from tau.serve.channel import Ending
 from tau.serve.credentials import Credentials
 from tau.serve.host import Host
+from tau.serve.metrics import LAG_BUCKETS_S, Histogram
 from tau.serve.request_checks import Allowed
 from tau.serve.request_gate import Authenticate, RequestGate
 
@@ -30,14 +31,15 @@ class Site:
         self.host = host
         self.credentials = credentials
         self.gate = RequestGate(allowed, check)
-        self.is_ready: Callable[[], bool] = lambda: True
+        self.loop_lag = Histogram(LAG_BUCKETS_S)
+        self.connections: Sized = ()  # of our own listener
         self._watching: asyncio.Task[None] | None = None
         self._problem = ""
 
     def start(self) -> None:
-        """Watch for revoked credentials. May be called often."""
-        if self.credentials is not None and self._watching is None:
-            self._watching = asyncio.get_running_loop().create_task(self._watch(self.credentials))
+        """Watch for revoked credentials, and how late the event loop is. May be called often."""
+        if self._watching is None:
+            self._watching = asyncio.get_running_loop().create_task(self._watch())
 
     async def close(self) -> None:
         if self._watching is not None:
@@ -45,9 +47,14 @@ class Site:
             await asyncio.wait({self._watching})
             self._watching = None
 
-    async def _watch(self, credentials: Credentials) -> None:
+    async def _watch(self) -> None:
+        loop = asyncio.get_running_loop()
         while True:
+            due = loop.time() + REVOCATION_INTERVAL_S
             await asyncio.sleep(REVOCATION_INTERVAL_S)
+            self.loop_lag.add(loop.time() - due)
+            if (credentials := self.credentials) is None:
+                continue
             try:
                 credentials.reload()
                 self._problem = ""

@@ -6,10 +6,10 @@ import asyncio
 
 from starlette.websockets import WebSocket
 
+from tau.serve.access import Access
 from tau.serve.channel import Ending
 from tau.serve.request_checks import SUBPROTOCOL
 from tau.serve.request_gate import ANYONE
-from tau.serve.scopes import Access
 from tau.serve.web.connections import EXTENSION
 from tau.serve.web.gate import ACCESS, address_of, prove
 from tau.serve.web.site import Site
