@@ -22,7 +22,7 @@ class Monitoring:
 
     async def ready(self, request: Request) -> Response:
         """New clients and sessions are accepted."""
-        return PlainTextResponse("ok") if self._site.host.is_ready else error_reply(503, "The host is closing or full.")
+        return PlainTextResponse("ok") if self._site.host.ready else error_reply(503, "The host is closing or full.")
 
     async def metrics(self, request: Request) -> Response:
         return Response(render(self._site.host, self._site.gate.refused, self._site.loop_lag), media_type=PROMETHEUS)

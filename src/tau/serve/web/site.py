@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable, Sized
 
 from tau.errors import UsageError
-from tau.serve.channel import Ending
 from tau.serve.credentials import Credentials
 from tau.serve.host import Host
 from tau.serve.metrics import LAG_BUCKETS_S, Histogram
@@ -16,7 +15,6 @@ from tau.serve.request_gate import Authenticate, RequestGate
 
 log = logging.getLogger(__name__)
 REVOCATION_INTERVAL_S = 0.5
-REVOKED = Ending(1008, "The credential was revoked.")
 
 
 class Site:
@@ -66,6 +64,7 @@ class Site:
 
     def end_revoked(self, valid: Callable[[str], bool]) -> None:
         """End the channels of credentials that are not valid any more."""
-        for channel in [*self.host.channels]:
-            if channel.credential is not None and not valid(channel.credential):
-                channel.end(REVOKED)
+        used = {channel.credential for channel in self.host.channels}
+        for credential in used:
+            if credential is not None and not valid(credential):
+                self.host.revoke(credential)
