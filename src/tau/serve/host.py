@@ -45,7 +45,7 @@ class Host:
         self.handlers = HOST_HANDLERS
         self.opener = SessionOpener(config)
         self.watch = SessionWatch(self._tell_watchers)
-        self._live = LiveSessions(config, self.opener, self.watch)
+        self._live = LiveSessions(config, self.opener, self.watch, self.metrics)
         self._clients = count(1)
         self._sweeping: asyncio.TimerHandle | None = None
 
@@ -60,7 +60,9 @@ class Host:
         self.channels.add(channel)
         self._sweep_later()
         try:
-            return await channel.run()
+            ending = await channel.run()
+            self.metrics.closed[str(ending.code)] += 1
+            return ending
         finally:
             self.channels.discard(channel)
             channel.close()

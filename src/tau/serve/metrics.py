@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from tau.records.host_commands import HOST_COMMANDS
+from tau.records.messages import Usage
+from tau.wire.dialect import COMMANDS
+
 if TYPE_CHECKING:
     from tau.serve.host import Host
 
 LAG_BUCKETS_S = (0.001, 0.005, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0)
+KNOWN = frozenset((*COMMANDS, *HOST_COMMANDS))
 CURSOR_BUCKETS = (0, 10, 100, 1000, 10_000)
 
+_OUTCOME = re.compile(rb'"type":"response","command":"([a-z_]{1,64})","success":(true|false)')
 Labels = Mapping[str, str]
 Sample = tuple[Labels, float]
 
@@ -53,6 +60,27 @@ class HostMetrics:
         self.tokens: Counter[str] = Counter()
         self.cost = 0.0
 
+    def count_response(self, line: bytes) -> None:
+        """Count a response by its command. Names that are not commands are counted as one."""
+        found = _OUTCOME.search(line, 0, 1024)
+        if found is not None:
+            name = found[1].decode()
+            self.commands[name if name in KNOWN else "unknown", found[2] == b"true"] += 1
+
+    def session_ended(self, events: int, merged: int, tokens: Counter[str], cost: float) -> None:
+        """Keep the counts of a session that is closed."""
+        self.events += events
+        self.merged += merged
+        self.tokens += tokens
+        self.cost += cost
+
+
+def count_tokens(counts: Counter[str], usage: Usage) -> None:
+    counts["input"] += usage.input
+    counts["output"] += usage.output
+    counts["cache_read"] += usage.cache_read
+    counts["cache_write"] += usage.cache_write
+
 
 def render(host: Host, refused: Mapping[str, int], loop_lag: Histogram) -> str:
     """The metrics as text."""
@@ -61,6 +89,8 @@ def render(host: Host, refused: Mapping[str, int], loop_lag: Histogram) -> str:
     kinds = Counter(str(channel.kind) for channel in host.channels)
     events = metrics.events + sum(live.stream.last for live in sessions)
     merged = metrics.merged + sum(live.stream.merged for live in sessions)
+    tokens = sum((live.tokens for live in sessions), metrics.tokens)
+    cost = metrics.cost + sum(live.cost for live in sessions)
     ring = sum(live.stream.ring.size for live in sessions)
     lag = Histogram(CURSOR_BUCKETS)
     for channel in host.channels:
@@ -78,8 +108,8 @@ def render(host: Host, refused: Mapping[str, int], loop_lag: Histogram) -> str:
         *_family("tau_closed_total", "counter", "ended channels by close code", _by("reason", metrics.closed)),
         *_family("tau_refused_total", "counter", "refused requests by the failed check", _by("why", refused)),
         *_family("tau_commands_total", "counter", "commands by name and success", commands),
-        *_family("tau_tokens_total", "counter", "tokens of model calls", _by("type", metrics.tokens)),
-        *_family("tau_cost_dollars_total", "counter", "cost of model calls", [({}, metrics.cost)]),
+        *_family("tau_tokens_total", "counter", "tokens of model calls", _by("type", tokens)),
+        *_family("tau_cost_dollars_total", "counter", "cost of model calls", [({}, cost)]),
         *loop_lag.lines("tau_loop_lag_seconds", "how late the event loop runs its timers"),
     ]
     return "\n".join(lines) + "\n"
