@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from tau.serve.web.listener import Listener, bind
@@ -23,9 +23,7 @@ async def listening(app: App, **options: Any) -> AsyncIterator[tuple[int, Listen
         yield port, listener
     finally:
         await listener.close()
-        while _open:
-            _open.pop().close()
-        await asyncio.sleep(0)
+        await close_clients()
 
 
 async def send(port: int, data: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -37,6 +35,15 @@ async def send(port: int, data: bytes) -> tuple[asyncio.StreamReader, asyncio.St
 
 
 _open: list[asyncio.StreamWriter] = []
+
+
+async def close_clients() -> None:
+    """Close the connections that tests have opened."""
+    while _open:
+        writer = _open.pop()
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
 
 
 async def read_to_end(reader: asyncio.StreamReader) -> bytes:
@@ -53,6 +60,8 @@ async def ask(port: int, data: bytes) -> bytes:
         return await read_to_end(reader)
     finally:
         writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
 
 
 def request(method: str, target: str, port: int, *headers: str, body: bytes = b"", token: str = "") -> bytes:

@@ -11,7 +11,7 @@ from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
 
-from serve.raw_client import ask, request, send
+from serve.raw_client import ask, close_clients, request, send
 from support.served import WITHIN, Json, make_host
 from tau.serve.credentials import Credentials
 from tau.serve.host import Host
@@ -127,6 +127,7 @@ async def serving(folder: Path, *answers: Json, page: Path | None = None, **chan
         await host.close()
         await listener.close()
         await site.close()
+        await close_clients()
 
 
 class Socket:

@@ -24,6 +24,7 @@ KEEP_ALIVE_S = 30
 PING_INTERVAL_S = 20.0
 PING_TIMEOUT_S = 20.0
 CLOSE_TIMEOUT_S = 2.0
+CLOSE_TURNS = 3
 
 AsgiApp = Callable[[Any, Any, Any], Awaitable[None]]
 
@@ -106,3 +107,5 @@ class Listener:
             await asyncio.wait(set(self._state.tasks), timeout=CLOSE_TIMEOUT_S)
         for connection in list(self._state.connections):
             connection.transport.abort()
+        for _ in range(CLOSE_TURNS):  # of the event loop, in which aborted connections are closed
+            await asyncio.sleep(0)
