@@ -83,6 +83,7 @@ IMPURE = {
 LATE = {
     "__init__.py": {"*"},
     "cli/main.py": {"*"},
+    "serve/__init__.py": {"*"},
     "cli/deferred_modules.py": {"*"},
     "cli/entry.py": {"tau.cli.main", "tau.cli.warm.launcher"},
     "cli/warm/server.py": {"*"},
@@ -190,6 +191,12 @@ EXTRAS = {
     "xllamacpp": {"runtime/models/bundled.py"},
     "PIL": {"tools/images.py"},
     "opentelemetry": {"runtime/telemetry/sdk.py", "runtime/telemetry/file_exporter.py"},
+    "starlette": {
+        *("serve/web/app.py", "serve/web/mounting.py", "serve/web/websocket.py", "serve/web/replies.py"),
+        *("serve/web/sessions.py", "serve/web/commands.py", "serve/web/events.py", "serve/web/logins.py"),
+        *("serve/web/monitoring.py", "serve/web/page.py", "serve/web/schemas.py"),
+    },
+    "uvicorn": {"serve/web/protocols.py", "serve/web/listener.py"},
 }
 
 # What type checkers know without an installation; it is never imported when the program runs.
