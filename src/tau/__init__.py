@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tau import hooks as hooks
     from tau import sync as sync
     from tau.client.client import RpcClient as RpcClient
-    from tau.client.process import AgentGone as AgentGone
+    from tau.client.errors import AgentGone as AgentGone
     from tau.core.checks.dialog_handlers import Answer as Answer
     from tau.core.checks.dialog_handlers import Dialog as Dialog
     from tau.errors import AnswerTruncated as AnswerTruncated
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 NAMES = {
     "Agent": "tau.library.agent:Agent",
     "AgentEvent": "tau.library.subscriptions:AgentEvent",
-    "AgentGone": "tau.client.process:AgentGone",
+    "AgentGone": "tau.client.errors:AgentGone",
     "Answer": "tau.core.checks.dialog_handlers:Answer",
     "AnswerTruncated": "tau.errors:AnswerTruncated",
     "Budget": "tau.records.budgets:Budget",

@@ -19,9 +19,11 @@ from typing import Literal, Self
 
 from tau.client.calls import Calls, Images
 from tau.client.connection import Connection
+from tau.client.errors import AgentGone
 from tau.client.events import RpcEvent
 from tau.client.handlers import EventHandler, Handlers
-from tau.client.process import AgentGone
+from tau.client.line import Line, MakeLine, OnEnd, OnLine
+from tau.client.process import AgentCommand, AgentProcess
 from tau.client.stream import MAX_BUFFERED_EVENTS, Events
 from tau.core.checks.dialog_handlers import DialogHandler, Method
 from tau.errors import TauError
@@ -51,8 +53,13 @@ class RpcClient(Calls):
         dialect: str | None = None,
         timeout: float | None = 60.0,
     ) -> None:
-        self._cwd, self._env, self._timeout = cwd, env, timeout
-        self._argv = command_line(executable, provider, model, dialect, args)
+        argv = command_line(executable, provider, model, dialect, args)
+
+        def make_line(on_line: OnLine, on_end: OnEnd) -> Line:
+            return AgentProcess(AgentCommand(argv, cwd, {**os.environ, **(env or {})}), on_line, on_end)
+
+        self._make_line: MakeLine = make_line
+        self._timeout = timeout
         self._settles = executable is None and dialect is None
         self._handlers = Handlers()
         self._connection: Connection | None = None
@@ -63,8 +70,8 @@ class RpcClient(Calls):
         """Start the agent and wait until it responds. Raises AgentGone if it fails to start."""
         if self._connection is not None and not self._connection.closed:
             raise TauError("The agent has already been started.")
-        connection = Connection(self._handlers.publish, settles=self._settles, timeout=self._timeout)
-        await connection.child.start(self._argv, self._cwd, {**os.environ, **(self._env or {})})
+        connection = Connection(self._make_line, self._handlers.publish, settles=self._settles, timeout=self._timeout)
+        await connection.line.start()
         self._connection = connection
         self._handlers.attach(connection)
         connection.open()
@@ -94,17 +101,17 @@ class RpcClient(Calls):
     @property
     def stderr(self) -> str:
         """The last 64 KB that the agent wrote to stderr, including lines on stdout that are not JSON records."""
-        return self._connection.child.stderr if self._connection else ""
+        return self._connection.line.stderr if self._connection else ""
 
     @property
     def pid(self) -> int | None:
         """The process id of the agent; None before `start`."""
-        return self._connection.child.pid if self._connection else None
+        return self._connection.line.pid if self._connection else None
 
     @property
     def exit_code(self) -> int | None:
         """None while the agent runs; a negative signal number if a signal killed it."""
-        return self._connection.child.exit_code if self._connection else None
+        return self._connection.line.exit_code if self._connection else None
 
     def _require_connection(self) -> Connection:
         if self._connection is None:

@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 from tau.client.connection import Connection
+from tau.client.errors import AgentGone
 from tau.client.events import RpcEvent
-from tau.client.process import AgentGone
 from tau.client.stream import MAX_BUFFERED_EVENTS, Events
 from tau.core.checks.dialog_handlers import Dialog, DialogHandlers, ui_response
 from tau.records.base import encode
@@ -79,7 +79,7 @@ class Handlers:
         except Exception as error:
             _report("A dialog handler failed, so the dialog is cancelled", error)
             answer = ui_response(dialog, None)
-        await connection.child.write(encode(answer) + b"\n")
+        await connection.line.write(encode(answer) + b"\n")
 
     def _start_reader(self, key: object) -> None:
         assert self._connection is not None

@@ -18,8 +18,8 @@ from typing import Any, Self, TypeVar
 from tau.client import client, stream
 from tau.client.calls import Images
 from tau.client.client import Executable, Queued
+from tau.client.errors import AgentGone
 from tau.client.events import RpcEvent
-from tau.client.process import AgentGone
 from tau.client.stream import MAX_BUFFERED_EVENTS
 from tau.client.sync_calls import SyncCalls
 from tau.concurrency.threads import run_in_thread
