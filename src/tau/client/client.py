@@ -12,17 +12,19 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
+from tau.client.addresses import find_address
 from tau.client.calls import Calls, Images
 from tau.client.connection import Connection
 from tau.client.errors import AgentGone
 from tau.client.events import RpcEvent
 from tau.client.handlers import EventHandler, Handlers
 from tau.client.line import Line, MakeLine, OnEnd, OnLine
+from tau.client.opening import remote_line
 from tau.client.process import AgentCommand, AgentProcess
 from tau.client.stream import MAX_BUFFERED_EVENTS, Events
 from tau.core.checks.dialog_handlers import DialogHandler, Method
@@ -64,11 +66,42 @@ class RpcClient(Calls):
         self._handlers = Handlers()
         self._connection: Connection | None = None
 
+    @classmethod
+    def connect(
+        cls,
+        url: str = "unix:",
+        *,
+        token: str | None = None,
+        session: str | None = None,
+        open: Mapping[str, Any] | None = None,
+        dialect: str = "1.5",
+        reconnect: bool = True,
+        timeout: float | None = 60.0,
+    ) -> Self:
+        """Return a client for a session of a host (`tau serve`): `session` is its id, `open` the fields of a session to
+        open; without either, a new session is opened.
+
+        It connects when it is started, and again when the connection is lost: events continue without a gap, or with a
+        Snapshot, and commands that were not answered are repeated. `stop` detaches, and what runs goes on. A dialog
+        without a handler is left to the other clients of the session.
+
+        `url` is "unix:" for the host of this user, "unix:/path" or "http://host:port"; `token` is the one to send,
+        by default that of the agent folder if the host runs here. In the dialect "1.5" message_update events carry
+        only what is new; "default" adds the message so far.
+        """
+        client = cls(timeout=timeout)
+        client._make_line = remote_line(
+            find_address(url, token), session=session, open=open, dialect=dialect, reconnect=reconnect
+        )
+        client._settles = True
+        client._handlers = Handlers(shared=True)
+        return client
+
     # Process.
 
     async def start(self) -> None:
         """Start the agent and wait until it responds. Raises AgentGone if it fails to start."""
-        if self._connection is not None and not self._connection.closed:
+        if self.running:
             raise TauError("The agent has already been started.")
         connection = Connection(self._make_line, self._handlers.publish, settles=self._settles, timeout=self._timeout)
         await connection.line.start()
@@ -88,6 +121,10 @@ class RpcClient(Calls):
                 await self._connection.stop()
             finally:
                 await self._handlers.detach()
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        """`await RpcClient.connect(url)` starts the client; `stop` ends it."""
+        return self.__aenter__().__await__()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -112,6 +149,11 @@ class RpcClient(Calls):
     def exit_code(self) -> int | None:
         """None while the agent runs; a negative signal number if a signal killed it."""
         return self._connection.line.exit_code if self._connection else None
+
+    @property
+    def running(self) -> bool:
+        """True from `start` until the agent is gone."""
+        return self._connection is not None and not self._connection.closed
 
     def _require_connection(self) -> Connection:
         if self._connection is None:

@@ -23,6 +23,7 @@ from tau.client.stream import Events
 from tau.errors import CommandError
 from tau.records.base import BadRecord, decode, encode, parse
 from tau.records.commands import Command, GetState
+from tau.records.host_events import Snapshot
 from tau.records.replies import SessionState
 from tau.wire.lines import LineTooLong
 
@@ -198,8 +199,12 @@ class Connection:
             if head.type == "response":
                 self._respond(line)
             else:
-                self._idle.on_event(head.type, bool(head.will_retry))
-                self._publish_event(read_event(head.type, line))
+                event = read_event(head.type, line)
+                if isinstance(event, Snapshot):
+                    self._idle.on_snapshot(active=event.state.is_streaming or event.state.is_compacting)
+                else:
+                    self._idle.on_event(head.type, bool(head.will_retry))
+                self._publish_event(event)
         except BadRecord:
             self.line.append_stderr(line + b"\n")  # not a record: something printed to stdout
         self._state_changed.set()

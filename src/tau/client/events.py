@@ -32,6 +32,16 @@ from tau.records.events import (
     MessageEnd,
     MessageStart,
 )
+from tau.records.host_events import (
+    DialogResolved,
+    HostClosing,
+    Pong,
+    SessionChanged,
+    SessionClosed,
+    SessionOpened,
+    SessionStatus,
+    Snapshot,
+)
 from tau.records.messages import User, read_message
 
 
@@ -58,9 +68,11 @@ class UnknownEvent(Record):
 
 
 DialectEvent = AutoCompactionStart | AutoCompactionEnd
-RpcEvent = AnyEvent | DialectEvent | AnyUiRequest | UnknownEvent
+SessionListEvent = SessionOpened | SessionClosed | SessionStatus
+HostEvent = Snapshot | SessionChanged | DialogResolved | HostClosing | Pong | SessionListEvent
+RpcEvent = AnyEvent | DialectEvent | HostEvent | AnyUiRequest | UnknownEvent
 
-EVENTS: Any = AnyEvent | DialectEvent
+EVENTS: Any = AnyEvent | DialectEvent | HostEvent
 SHAPES: dict[str, Any] = {"extension_ui_request": AnyUiRequest}
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from tau import __version__
@@ -18,17 +18,20 @@ from tau.client.addresses import Address
 from tau.client.errors import AgentGone
 from tau.client.line import OnEnd, OnLine
 from tau.client.links import Link, Refused, Unreachable, dial
-from tau.client.unanswered import Unanswered, head_of, number_of
+from tau.client.unanswered import Number, Unanswered, head_of, number_of
 from tau.errors import TauError
-from tau.records.base import BadRecord, Record, decode, encode, parse
+from tau.records.base import UNSET, BadRecord, Record, UnsetType, decode, encode
+from tau.records.host_commands import PROTOCOL_VERSION
+from tau.records.host_events import HOST_CHANNEL_EVENTS, Attached, HelloReply, SessionChanged
 from tau.wire.lines import LineTooLong
 
 FIRST_DELAY_S = 0.25
 MAX_DELAY_S = 10.0
 HELLO_TIMEOUT_S = 10.0
 HELLO_ID = "hello"
-VERSION = 1
 STDERR_BYTES = 64 * 1024
+RETRY_LATER = ("Too many sessions are open.", "The host is closing.")
+CHANNEL_EVENTS = {str(kind.__struct_config__.tag) for kind in HOST_CHANNEL_EVENTS}
 
 
 @dataclass(frozen=True)
@@ -39,38 +42,21 @@ class Binding:
     dialect: str = "default"
     flow: str = "skip"
     client: str = f"tau/{__version__}"
-    options: dict[str, Any] = field(default_factory=dict)
-
-
-class Attached(Record):
-    """Where the host attached this client."""
-
-    session: str
-    stream: str
-    seq: int
-    resumed: bool = False
-
-
-class HelloReply(Record):
-    """The data of the response to `hello`. `scope` says what this client may do."""
-
-    host: str = ""
-    client: str = ""
-    scope: str = ""
-    tau: str = ""
-    attached: Attached | None = None
+    responses: bool = True  # false for a dialect without responses: its commands cannot be repeated
 
 
 class HelloResponse(Record):
     success: bool = False
     error: Any = None
-    data: HelloReply = HelloReply()
+    data: HelloReply | UnsetType = UNSET
 
 
-class Moved(Record):
-    """A session went to another session; `session_id` is its new id."""
+class Place(Record):
+    """The fields of a snapshot that say where it stands."""
 
-    session_id: str
+    session: str
+    stream: str
+    seq: int
 
 
 class Cursor:
@@ -92,6 +78,10 @@ class Cursor:
         if not attached.resumed:
             self.seq = None
         return changed
+
+    def jump_to(self, place: Place) -> None:
+        """A snapshot stands for everything up to its number."""
+        self.session, self.stream, self.seq = place.session, place.stream, place.seq
 
     def accepts(self, seq: int) -> bool:
         """True for a number that is new."""
@@ -118,8 +108,10 @@ class RemoteLine:
         self._readable.set()
         self._ended = False
         self._error: TauError | None = None
+        self._event_lines: list[bytes] = []  # of an event whose last line has not arrived
         self._stderr = bytearray()
-        self.hello = HelloReply()
+        self.hello: HelloReply
+        self.on_every_connection = b""  # lines to send after every `hello`
 
     # The line.
 
@@ -135,6 +127,8 @@ class RemoteLine:
         line = self._unanswered.add(data)
         if (link := self._link) is not None and self._greeting is None:
             link.send(line)
+            if not self._binding.responses:
+                self._unanswered.clear()
             await link.drained()
 
     def pause(self) -> None:
@@ -188,10 +182,21 @@ class RemoteLine:
     def connected(self) -> bool:
         return self._link is not None and self._greeting is None
 
+    @property
+    def unanswered(self) -> int:
+        """How many commands have no response."""
+        return len(self._unanswered)
+
+    @property
+    def unanswered_messages(self) -> int:
+        """How many prompts and queued messages have no response."""
+        return self._unanswered.messages
+
     # Connecting.
 
     async def _connect(self) -> None:
         """Connect once, say hello, and repeat what was not answered. Raises Unreachable or Refused."""
+        self._event_lines = []
         greeting = self._greeting = asyncio.get_running_loop().create_future()
         try:
             self._link = await dial(self._address, self._receive, self._on_lost)
@@ -210,14 +215,13 @@ class RemoteLine:
         hello = {
             "id": HELLO_ID,
             "type": "hello",
-            "version": VERSION,
+            "version": PROTOCOL_VERSION,
             "client": binding.client,
             "dialect": binding.dialect,
             "session": cursor.session,
             "after": cursor.after,
             "numbers": True,
             "flow": binding.flow,
-            **binding.options,
         }
         return encode({name: value for name, value in hello.items() if value is not None}) + b"\n"
 
@@ -232,21 +236,22 @@ class RemoteLine:
         except BadRecord:
             greeting.set_exception(Refused(f"{self._address.name} is not a host of tau."))
             return
-        if not response.success:
-            greeting.set_exception(Refused(f"{self._address.name} refuses the connection: {response.error}"))
+        data = response.data
+        if not response.success or isinstance(data, UnsetType):
+            kind = Unreachable if response.error in RETRY_LATER else Refused
+            greeting.set_exception(kind(f"{self._address.name} refuses the connection: {response.error}"))
             return
-        self.hello = response.data
-        attached = response.data.attached
-        lost: list[bytes] = []
-        if attached is not None and self._cursor.move_to(attached):
+        self.hello = data
+        attached, lost = data.attached, list[bytes]()
+        if not isinstance(attached, UnsetType) and self._cursor.move_to(attached):
             again, lost = self._unanswered.to_repeat_in_new_stream()
         else:
             again = self._unanswered.to_repeat()
         if self._link is not None:
-            self._link.send(again)
+            self._link.send(self.on_every_connection + again)
             if not self._readable.is_set():
                 self._link.pause()
-        greeting.set_result(response.data)
+        greeting.set_result(data)
         for failure in lost:
             self._on_line(failure)
 
@@ -303,20 +308,30 @@ class RemoteLine:
             self._on_hello_answered(line)
         elif (number := number_of(line)) is None:
             self._on_unnumbered(line)
-        elif b'"asOf"' in line[-32:]:
+        elif number.is_response:
             self._unanswered.resolve(number.line)
             self._on_line(number.line)
-        elif self._cursor.accepts(number.value):
-            if line.startswith(b'{"type":"session_changed"'):
-                self._cursor.session = decode(Moved, line, nesting=None).session_id
-            self._on_line(number.line)
+        else:
+            self._on_event(number)
+
+    def _on_event(self, number: Number) -> None:
+        """An event, or the last line of one that is several lines in this dialect."""
+        before, self._event_lines = self._event_lines, []
+        if not self._cursor.accepts(number.value):
+            return
+        if number.line.startswith(b'{"type":"session_changed"'):
+            self._cursor.session = decode(SessionChanged, number.line, nesting=None).session_id
+        for line in before:
+            self._on_line(line)
+        self._on_line(number.line)
 
     def _on_unnumbered(self, line: bytes) -> None:
         kind = head_of(line).type
         if kind == "response":
             self._unanswered.resolve(line)
         elif kind == "snapshot":
-            snapshot = parse(line, nesting=None)
-            self._cursor.session = snapshot.get("session", self._cursor.session)
-            self._cursor.stream, self._cursor.seq = snapshot["stream"], snapshot["seq"]
+            self._cursor.jump_to(decode(Place, line, nesting=None))
+        elif self._cursor.stream is not None and kind not in CHANNEL_EVENTS:
+            self._event_lines.append(line)
+            return
         self._on_line(line)

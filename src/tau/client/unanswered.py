@@ -20,7 +20,7 @@ HARMLESS = ("get_", "list_", "set_", "abort", "who", "ping", "watch_")
 READING = ("get_", "list_", "who", "ping", "watch_")
 MESSAGES = ("prompt", "steer", "follow_up")  # their keys are in the session file
 UNKNOWN_OUTCOME = "The session was opened again before the host answered: it is not known whether this was carried out."
-LAST_FIELD = re.compile(rb',"(?:seq|asOf)":(\d+)}\Z')
+LAST_FIELD = re.compile(rb',"(seq|asOf)":(\d+)}\Z')
 LAST_FIELD_BYTES = 32
 
 
@@ -46,12 +46,13 @@ class Number(NamedTuple):
 
     value: int
     line: bytes
+    is_response: bool
 
 
 def number_of(line: bytes) -> Number | None:
     """Split off the number that a host has added to an event (`seq`) or to a response (`asOf`)."""
     found = LAST_FIELD.search(line, max(0, len(line) - LAST_FIELD_BYTES))
-    return None if found is None else Number(int(found[1]), line[: found.start()] + b"}")
+    return None if found is None else Number(int(found[2]), line[: found.start()] + b"}", found[1] == b"asOf")
 
 
 def head_of(line: bytes) -> Head:
@@ -81,6 +82,15 @@ class Unanswered:
 
     def __len__(self) -> int:
         return len(self._sent)
+
+    @property
+    def messages(self) -> int:
+        """How many of them are prompts or queued messages."""
+        return sum(sent.command in MESSAGES for sent in self._sent)
+
+    def clear(self) -> None:
+        """Forget all commands."""
+        self._sent.clear()
 
     def add(self, line: bytes) -> bytes:
         """Remember a line, with or without LF, until it is answered. Returns what to send: with a key, if it needs
