@@ -19,7 +19,7 @@ MAX_LINE_BYTES = 1 << 30  # a response can contain a whole session
 CONNECT_TIMEOUT_S = 10.0
 SILENCE_TIMEOUT_S = 60.0  # of a WebSocket: the host pings more often
 SUBPROTOCOL = "tau.v1"
-MISSING_EXTRA = "WebSocket connections need the package `websockets`: pip install 'tau[serve]'. unix: works without it."
+MISSING_EXTRA = f"WebSocket connections need the package `websockets`: {how_to_install('serve')}. unix: works without it."
 
 
 class Unreachable(TauError, ConnectionError):

@@ -106,6 +106,7 @@ class RemoteLine:
         self._task: asyncio.Task[None] | None = None
         self._readable = asyncio.Event()
         self._readable.set()
+        self._delay = 0.0  # before the next attempt
         self._ended = False
         self._error: TauError | None = None
         self._event_lines: list[bytes] = []  # of an event whose last line has not arrived
@@ -266,16 +267,19 @@ class RemoteLine:
             self._task = asyncio.ensure_future(self._connect_again())
 
     async def _connect_again(self) -> None:
-        """Try until it succeeds or the host refuses: at once, then after longer and longer delays."""
-        delay = 0.0
+        """Try until it succeeds or the host refuses: at once, then after longer and longer delays.
+
+        Only a connection that was good for something ends the delays.
+        """
         while True:
+            await asyncio.sleep(self._delay * random.uniform(0.5, 1.0))
             await self._readable.wait()
+            self._delay = min(self._delay * 2 or FIRST_DELAY_S, MAX_DELAY_S)
             try:
                 await self._connect()
                 break
             except Unreachable:
-                delay = min(delay * 2 or FIRST_DELAY_S, MAX_DELAY_S)
-                await asyncio.sleep(delay * random.uniform(0.5, 1.0))
+                continue
             except TauError as error:
                 self._fail(error)
                 return
@@ -309,6 +313,7 @@ class RemoteLine:
         elif (number := number_of(line)) is None:
             self._on_unnumbered(line)
         elif number.is_response:
+            self._delay = 0.0
             self._unanswered.resolve(number.line)
             self._on_line(number.line)
         else:
@@ -319,6 +324,7 @@ class RemoteLine:
         before, self._event_lines = self._event_lines, []
         if not self._cursor.accepts(number.value):
             return
+        self._delay = 0.0
         if number.line.startswith(b'{"type":"session_changed"'):
             self._cursor.session = decode(SessionChanged, number.line, nesting=None).session_id
         for line in before:
@@ -328,6 +334,7 @@ class RemoteLine:
     def _on_unnumbered(self, line: bytes) -> None:
         kind = head_of(line).type
         if kind == "response":
+            self._delay = 0.0
             self._unanswered.resolve(line)
         elif kind == "snapshot":
             self._cursor.jump_to(decode(Place, line, nesting=None))
