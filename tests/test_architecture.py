@@ -64,7 +64,7 @@ INSIDE = {
 }
 
 # The table of front ends: the command line loads the one that was asked for.
-PASSAGES = {("cli/main.py", "rpc"), ("cli/main.py", "tui")}
+PASSAGES = {("cli/main.py", "rpc"), ("cli/main.py", "tui"), ("cli/main.py", "serve")}
 
 PURE = {"errors", "records", "wire", "core", "llm", "export", "screen"}
 IMPURE_FILES = {
@@ -107,6 +107,7 @@ LATE = {
     "core/text/terminal_text.py": {"unicodedata"},
     "core/conversation/file_lines.py": {"bisect"},
     "core/conversation/provider_messages.py": {"hashlib"},
+    "serve/command.py": {"*"},
     "runtime/session/input.py": {"tau.runtime.session.system_messages"},
     "runtime/history/session_log.py": {"tau.core.conversation.system_state"},
     "runtime/session/operations.py": {

@@ -11,10 +11,10 @@ from typing import Any
 from tau.records.base import parse
 from tau.runtime.app.options import SessionOptions, SessionTarget
 from tau.runtime.protocol.memory import MemoryTransport
+from tau.serve.access import LOCAL_USER, Access
 from tau.serve.channel import Ending
 from tau.serve.host import Host
 from tau.serve.opening import HostConfig
-from tau.serve.scopes import LOCAL_USER, Access
 
 Json = dict[str, Any]
 WITHIN = 30.0  # seconds; only a failure takes them all
@@ -72,7 +72,7 @@ class Client:
 
     async def send(self, type: str, **fields: Any) -> str:
         self._ids += 1
-        id = fields.pop("id", f"r{self._ids}")
+        id = str(fields.pop("id", f"r{self._ids}"))
         await self.write(json.dumps({"id": id, "type": type, **fields}).encode() + b"\n")
         return id
 

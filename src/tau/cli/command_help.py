@@ -39,6 +39,17 @@ one), or log in with OAuth to a provider that models.json configures for it.""",
 usage: tau logout [PROVIDER]
 
 Remove the API key or the OAuth login of a provider from auth.json. Other entries stay.""",
+    "serve": """\
+usage: tau serve [--listen ADDRESS:PORT | --no-tcp] [--root DIR ...] [--idle TIME] [--max-live N]
+                 [--answer-timeout SECONDS] [--drain SECONDS] [options of sessions]
+       tau serve status
+
+Keep sessions open for clients that come and go: lines on a Unix socket below the agent folder, and HTTP and WebSocket
+with the extra (pip install 'tau-agent[serve]'). Sessions work in the current folder and below each --root. Options such
+as --model, --tools, --permissions and --sandbox set what clients get; clients can narrow them, never widen them.
+
+SIGTERM and Ctrl+C: runs may settle for --drain seconds, then they are aborted and everything is saved.
+tau serve status tells whether a host is running, since when, and which sessions are open.""",
     "sessions": """\
 usage: tau sessions [--all] [--session-dir DIR] [WORD ...]
 

@@ -39,6 +39,7 @@ COMMANDS = {
     "extension": "tau.cli.extension",
     "login": "tau.cli.login",
     "logout": "tau.cli.login",
+    "serve": "tau.serve.command",
     "sessions": "tau.cli.sessions",
     "trust": "tau.cli.trust",
     "warm": "tau.cli.warm.command",

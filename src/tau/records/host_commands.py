@@ -1,4 +1,4 @@
-"""Commands that only a host of many sessions has (`tau serve`): hello, and to open, attach to, watch and close sessions.
+"""Commands that only a host of many sessions has (`tau serve`): hello, and to open, attach to and close sessions.
 
 As in records/commands.py, `id` is not a field, and null in an optional field means the same as leaving it out.
 """

@@ -17,11 +17,12 @@ from tau.runtime.clock import now
 from tau.runtime.protocol.dispatcher import Dispatcher
 from tau.runtime.protocol.requests import InputLine, InvalidLine, line_type, parse_request
 from tau.runtime.protocol.responses import response
+from tau.serve.access import Access
 from tau.serve.client_operations import ClientOperations
 from tau.serve.event_stream import Envelope
 from tau.serve.keys import KeyedCall, current_key
 from tau.serve.outgoing import LargeLine, Outgoing, StreamReader, with_as_of
-from tau.serve.scopes import Access, scope_of
+from tau.serve.scopes import scope_of
 from tau.serve.snapshot import snapshot_line
 
 if TYPE_CHECKING:

@@ -19,11 +19,12 @@ from tau.records.host_events import Attached, HelloReply, Limits
 from tau.runtime.protocol.requests import InputLine, InvalidLine, parse_envelope
 from tau.runtime.protocol.responses import response
 from tau.runtime.protocol.transport import Transport
+from tau.serve.access import Access
 from tau.serve.attachment import Attachment
 from tau.serve.event_stream import Envelope
 from tau.serve.keys import command_key
 from tau.serve.outgoing import MAX_WAITING, Outgoing
-from tau.serve.scopes import Access, scope_of
+from tau.serve.scopes import scope_of
 from tau.wire import dialects
 from tau.wire.dialects import DEFAULT
 from tau.wire.lines import MAX_LINE_BYTES, LineTooLong

@@ -7,19 +7,22 @@ import logging
 import os
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
 from tau.errors import CommandError
+from tau.records.events import event_json
 from tau.records.host_commands import OpenSession
+from tau.records.host_events import HostClosing
 from tau.runtime.app.factory import SessionFactory
 from tau.runtime.protocol.transport import Transport
+from tau.serve.access import Access
 from tau.serve.attachment import Attachment
 from tau.serve.channel import GOING_AWAY, Authenticate, Channel, Ending, Kind
 from tau.serve.host_handlers import HOST_HANDLERS
 from tau.serve.live_session import LiveSession
 from tau.serve.opening import HostConfig, SessionOpener
-from tau.serve.scopes import Access
 
 log = logging.getLogger(__name__)
 TOO_MANY = "Too many sessions are open."
@@ -125,6 +128,16 @@ class Host:
         for attachment in [*live.attachments]:
             attachment.detach()
         await live.close()
+
+    async def drain(self, timeout_s: float) -> None:
+        """Accept nothing new, and let runs settle for some seconds."""
+        self._closing = True
+        line = event_json(HostClosing(timeout_s))
+        for channel in self.channels:
+            channel.send_event(line)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await asyncio.gather(*(live.handle.runs.idle() for live in self.sessions))
 
     async def close(self) -> None:
         """Close all sessions and channels at once."""

@@ -52,6 +52,10 @@ class SessionOpener:
     def __init__(self, config: HostConfig) -> None:
         self._config = config
 
+    def check(self) -> None:
+        """Read the configuration once. Raises UsageError for mistakes in the flags of the host."""
+        load(self._config.agent_dir, self._config.options, self._config.environment, self._config.cwd)
+
     def find(self, id: str) -> Path:
         """The file of a session, by its id or the beginning of it. Raises CommandError."""
         if len(id) < MIN_ID_LENGTH:
@@ -59,10 +63,9 @@ class SessionOpener:
         found: dict[str, Path] = {}
         for folder in self.folders():
             for path in session_files(folder):
-                if id[:MIN_ID_LENGTH] in path.name or not path.name.endswith(f"{id}.jsonl"):
-                    header = read_header(path)
-                    if header is not None and header.id.startswith(id):
-                        found.setdefault(header.id, path)
+                header = read_header(path)
+                if header is not None and header.id.startswith(id):
+                    found.setdefault(header.id, path)
         if id in found:
             return found[id]
         if len(found) > 1:

@@ -1,15 +1,11 @@
-"""What a client may do: the scope of its credential, and the scope that each command needs."""
+"""The scope that each command needs."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 from tau.records import commands as c
 from tau.records import host_commands as h
 from tau.records.base import Record
 from tau.records.host_commands import Scope
-
-RANK: dict[Scope, int] = {"watch": 0, "drive": 1, "admin": 2}
 
 # All other commands of a session need `drive`.
 WATCHED: frozenset[type[Record]] = frozenset(
@@ -29,21 +25,6 @@ WATCHED: frozenset[type[Record]] = frozenset(
     }
 )
 HOST_SCOPES: dict[type[Record], Scope] = {h.OpenSession: "admin", h.CloseSession: "admin"}
-
-
-@dataclass(frozen=True)
-class Access:
-    """Who a client is: a name for `who` and logs, its scope, and the id of its credential, by which it is revoked."""
-
-    name: str
-    scope: Scope
-    credential: str | None = None
-
-    def allows(self, scope: Scope) -> bool:
-        return RANK[self.scope] >= RANK[scope]
-
-
-LOCAL_USER = Access("local", "admin")
 
 
 def scope_of(kind: type[Record]) -> Scope:
