@@ -145,7 +145,7 @@ def test_a_session_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_host_that_does_not_run_is_explained(tmp_path: Path) -> None:
-    with pytest.raises(AgentGone, match="No host listens at .* Start one with `tau serve`"):
+    with pytest.raises(AgentGone, match=r"No host listens at .* Start one with `tau serve`"):
         asyncio.run(RpcClient.connect(f"unix:{tmp_path}/none", session="12345678").start())
     with pytest.raises(AgentGone, match="Start one with `tau serve`"):
         asyncio.run(HostClient(f"unix:{tmp_path}/none").start())

@@ -15,7 +15,7 @@ from support.served import close_hosts, make_host
 from tau.client.addresses import Address
 from tau.runtime.protocol.memory import MemoryTransport
 from tau.serve.host import Host
-from tau.serve.scopes import LOCAL_USER, Access
+from tau.serve.access import LOCAL_USER, Access
 
 UNCUT = 1 << 60
 

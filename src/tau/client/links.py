@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from tau.client.addresses import Address
 from tau.client.line import OnLine
+from tau.core.text.install_hints import install_hint
 from tau.errors import TauError, UsageError
 from tau.wire.lines import LineDecoder
 
@@ -19,7 +20,7 @@ MAX_LINE_BYTES = 1 << 30  # a response can contain a whole session
 CONNECT_TIMEOUT_S = 10.0
 SILENCE_TIMEOUT_S = 60.0  # of a WebSocket: the host pings more often
 SUBPROTOCOL = "tau.v1"
-MISSING_EXTRA = f"WebSocket connections need the package `websockets`: {how_to_install('serve')}. unix: works without it."
+MISSING_EXTRA = f"WebSocket connections need the package `websockets`: {install_hint('serve')}. unix: works without it."
 
 
 class Unreachable(TauError, ConnectionError):

@@ -22,7 +22,7 @@ from tau.client.unanswered import Number, Unanswered, head_of, number_of
 from tau.errors import TauError
 from tau.records.base import UNSET, BadRecord, Record, UnsetType, decode, encode
 from tau.records.host_commands import PROTOCOL_VERSION
-from tau.records.host_events import HOST_CHANNEL_EVENTS, Attached, HelloReply, SessionChanged
+from tau.records.host_events import HOST_CHANNEL_EVENTS, Attached, HelloReply
 from tau.wire.lines import LineTooLong
 
 FIRST_DELAY_S = 0.25
@@ -49,6 +49,12 @@ class HelloResponse(Record):
     success: bool = False
     error: Any = None
     data: HelloReply | UnsetType = UNSET
+
+
+class Moved(Record):
+    """A session went to another session; `session_id` is its new id."""
+
+    session_id: str
 
 
 class Place(Record):
@@ -326,7 +332,7 @@ class RemoteLine:
             return
         self._delay = 0.0
         if number.line.startswith(b'{"type":"session_changed"'):
-            self._cursor.session = decode(SessionChanged, number.line, nesting=None).session_id
+            self._cursor.session = decode(Moved, number.line, nesting=None).session_id
         for line in before:
             self._on_line(line)
         self._on_line(number.line)

@@ -121,7 +121,7 @@ class Unanswered:
         """Forget the command that a response belongs to: the oldest one with its id and name."""
         head = head_of(response)
         for index, sent in enumerate(self._sent):
-            if sent.id == head.id and sent.command == head.command:
+            if sent.id == bytes(head.id) and sent.command == head.command:
                 del self._sent[index]
                 return
 
