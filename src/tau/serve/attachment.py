@@ -26,6 +26,7 @@ from tau.serve.scopes import scope_of
 from tau.serve.snapshot import snapshot_line
 
 if TYPE_CHECKING:
+    from tau.serve.host import Host
     from tau.serve.live_session import LiveSession
 
 
@@ -34,6 +35,7 @@ class Attachment:
 
     def __init__(
         self,
+        host: Host,
         live: LiveSession,
         outgoing: Outgoing,
         envelope: Envelope,
@@ -54,7 +56,8 @@ class Attachment:
             live.stream, envelope, live.stream.last, self._snapshot, outgoing.flush, pace_s=pace_s
         )
         self._waits = waits
-        self._dispatcher = Dispatcher(ClientOperations(live, envelope.dialect), HANDLERS, self, envelope.dialect)
+        self._operations = ClientOperations(host, live, envelope.dialect, client)
+        self._dispatcher = Dispatcher(self._operations, HANDLERS, self, envelope.dialect)
         self._keyed: set[asyncio.Task[None]] = set()  # commands with keys that are under way
         self._early: deque[tuple[InputLine, bytes, CommandKey | None]] = deque()  # wait for the start of extensions
 
@@ -72,8 +75,13 @@ class Attachment:
         stream.listeners.add(reader)
         if self._waits:
             stream.waited_for.add(reader)
-        self.live.attachments.add(self)
+        self.live.add(self)
         return Attached(self.live.id, stream.id, stream.last, resumed)
+
+    @property
+    def can_answer(self) -> bool:
+        """True if the client can answer dialogs."""
+        return self.access.allows("drive") and self._envelope.dialect.dialogs
 
     def detach(self) -> None:
         stream = self.live.stream
@@ -82,11 +90,11 @@ class Attachment:
         stream.has_read()
         if self.reader in self._outgoing.readers:
             self._outgoing.readers.remove(self.reader)
-        self.live.attachments.discard(self)
+        self.live.remove(self)
 
     def handle(self, line: InputLine, id: bytes = b"", key: CommandKey | None = None) -> bool:
         """Handle a line; with a key, carry it out only once. Returns True if it started a task."""
-        if self.live.starting is not None and not self._is_for_start(line):
+        if self.live.starting and not self._is_for_start(line):
             self._early.append((line, id, key))
             return False
         if isinstance(line, bytes) and not self._may(line):
@@ -111,8 +119,7 @@ class Attachment:
             known.when_answered(lambda rest: self.send_line(_with_id(id, rest)))
             return False
         sink = KeyedSink(self, keys.add(key), id, lambda: keys.forget(key))
-        operations = ClientOperations(self.live, self._envelope.dialect)
-        dispatcher = Dispatcher(operations, HANDLERS, sink, self._envelope.dialect)
+        dispatcher = Dispatcher(self._operations, HANDLERS, sink, self._envelope.dialect)
         token = current_key.set(key)
         try:
             started = dispatcher.handle(line)

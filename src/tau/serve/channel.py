@@ -53,6 +53,7 @@ class Ending(NamedTuple):
 
 NORMAL = Ending(1000, "")
 GOING_AWAY = Ending(1001, "The host is closing.")
+REVOKED = Ending(1008, "The credential is not valid any more.")
 SLOW = Ending(1013, "The client did not read for too long.")
 
 
@@ -100,6 +101,10 @@ class Channel:
         return self._access
 
     @property
+    def credential(self) -> str | None:
+        return None if self._access is None else self._access.credential
+
+    @property
     def bound(self) -> bool:
         return self._bound is not None
 
@@ -144,6 +149,7 @@ class Channel:
         hello = self._hello
         envelope = Envelope(self._dialect, self._numbers, "" if hello.session else live.id)
         attachment = Attachment(
+            self._host,
             live,
             self.outgoing,
             envelope,
@@ -154,13 +160,11 @@ class Channel:
         )
         attached = attachment.attach(after, entry)
         self.attachments[live.stream.id] = attachment
-        self._host.attached(attachment)
         return attached
 
     def detach(self, attachment: Attachment) -> None:
         attachment.detach()
         self.attachments.pop(attachment.live.stream.id, None)
-        self._host.detached(attachment)
 
     def attachment(self, live: LiveSession) -> Attachment | None:
         return self.attachments.get(live.stream.id)

@@ -110,6 +110,10 @@ class EventStream:
             found = self._batches[key] = self._make_batch(after, upto, envelope)
         return found
 
+    def shrink(self, keep_last: int = 0) -> None:
+        """Keep only the last records."""
+        self.ring.trim(0, min((one.cursor for one in self.waited_for), default=None), keep_last)
+
     def has_read(self) -> None:
         """A client with `flow: wait` has read, or left."""
         self._progress.set()

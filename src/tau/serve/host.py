@@ -6,32 +6,32 @@ import asyncio
 import logging
 import os
 from base64 import urlsafe_b64encode
-from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
-from pathlib import Path
 
 from tau.errors import CommandError
 from tau.records.events import event_json
-from tau.records.host_commands import OpenSession
-from tau.records.host_events import HostClosing
-from tau.runtime.app.factory import SessionFactory
+from tau.records.host_commands import ListHostSessions, OpenSession
+from tau.records.host_events import HostClosing, HostSessions
 from tau.runtime.protocol.transport import Transport
 from tau.serve.access import Access
-from tau.serve.attachment import Attachment
-from tau.serve.channel import GOING_AWAY, Authenticate, Channel, Ending, Kind
+from tau.serve.channel import GOING_AWAY, REVOKED, SLOW, Authenticate, Channel, Ending, Kind
 from tau.serve.host_handlers import HOST_HANDLERS
 from tau.serve.live_session import LiveSession
+from tau.serve.live_sessions import LiveSessions
 from tau.serve.opening import HostConfig, SessionOpener
+from tau.serve.session_rows import MAX_ROWS, file_rows, with_live
+from tau.serve.session_watch import SessionWatch
+from tau.store.sessions import folder_for
 
 log = logging.getLogger(__name__)
-TOO_MANY = "Too many sessions are open."
-CLOSING = "The host is closing."
-NOT_LIVE = "Session {id} is not open, and opening it needs the scope drive."
+SWEEP_INTERVAL_S = 10.0
+STALL_TIMEOUT_S = 60.0  # for a client to take something that is due
+ALL_RINGS_BYTES = 128 * 1024 * 1024
 
 
 class Host:
-    """Sessions by id. `serve` runs one channel; front ends give it a transport for each connection.
+    """`serve` runs one channel; front ends give it a transport for each connection.
 
     The transport calls `take` of its source in the event loop.
     """
@@ -42,10 +42,10 @@ class Host:
         self.channels: set[Channel] = set()
         self.handlers = HOST_HANDLERS
         self.opener = SessionOpener(config)
-        self._sessions: set[LiveSession] = set()
-        self._opening: dict[Path, asyncio.Task[LiveSession]] = {}
+        self.watch = SessionWatch(self._tell_watchers)
+        self._live = LiveSessions(config, self.opener, self.watch)
         self._clients = count(1)
-        self._closing = False
+        self._sweeping: asyncio.TimerHandle | None = None
 
     async def serve(
         self, transport: Transport, access: Access | None, kind: Kind, authenticate: Authenticate | None = None
@@ -56,82 +56,82 @@ class Host:
         """
         channel = Channel(self, transport, access, kind, authenticate)
         self.channels.add(channel)
+        self._sweep_later()
         try:
             return await channel.run()
         finally:
             self.channels.discard(channel)
             channel.close()
+            self.watch.enabled = any(other.watches for other in self.channels)
 
     def new_client_id(self) -> str:
         return f"c{next(self._clients)}"
+
+    def revoke(self, credential: str) -> None:
+        """End the channels of a credential that is not valid any more."""
+        for channel in self.channels:
+            if channel.credential == credential:
+                channel.end(REVOKED)
 
     # Sessions.
 
     @property
     def sessions(self) -> list[LiveSession]:
         """The live sessions."""
-        return [*self._sessions]
+        return [*self._live]
+
+    @property
+    def closing(self) -> bool:
+        return self._live.closing
+
+    @property
+    def ready(self) -> bool:
+        """False while the host is closing or has no room for another session."""
+        return not self._live.closing and self._live.has_room
 
     def live(self, id: str) -> LiveSession | None:
-        """The live session with this id, or with an id that begins so."""
-        exact = next((live for live in self._sessions if live.id == id), None)
-        if exact is not None or len(id) < 8:
-            return exact
-        matching = [live for live in self._sessions if live.id.startswith(id)]
-        return matching[0] if len(matching) == 1 else None
+        """The live session with this id, or the only one whose id begins so."""
+        return self._live.get(id)
+
+    def live_at(self, path: str) -> LiveSession | None:
+        """The live session of a file."""
+        return self._live.at(path)
 
     async def find(self, id: str, access: Access) -> LiveSession:
         """The session with this id; it is opened if it is not live. Raises CommandError."""
-        if (live := self.live(id)) is not None:
-            return live
-        if not access.allows("drive"):
-            raise CommandError(NOT_LIVE.format(id=id))
-        path = await asyncio.to_thread(self.opener.find, id)
-        return await self._open_file(path, lambda: self.opener.load_file(path))
+        return await self._live.find(id, may_open=access.allows("drive"))
 
     async def open(self, wanted: OpenSession) -> tuple[LiveSession, bool]:
         """Open a session. Returns it, and True if it is new. Raises CommandError."""
-        if wanted.session is not None:
-            if (live := self.live(wanted.session)) is not None:
-                return live, False
-            path = await asyncio.to_thread(self.opener._file, wanted.session)
-            return await self._open_file(path, lambda: self.opener.load(wanted)), False
-        factory = await asyncio.to_thread(self.opener.load, wanted)
-        return self._add(factory), True
+        return await self._live.open(wanted)
 
-    async def _open_file(self, path: Path, load: Callable[[], SessionFactory]) -> LiveSession:
-        """Open a session file once, however many clients ask for it at the same time."""
-        path = Path(os.path.realpath(path))
-        for live in self._sessions:
-            if live.handle.log.path is not None and Path(os.path.realpath(live.handle.log.path)) == path:
-                return live
-        task = self._opening.get(path)
-        if task is None:
-            task = self._opening[path] = asyncio.create_task(self._open(load))
-            task.add_done_callback(lambda done: self._opening.pop(path, None))
-        return await asyncio.shield(task)
-
-    async def _open(self, load: Callable[[], SessionFactory]) -> LiveSession:
-        return self._add(await asyncio.to_thread(load))
-
-    def _add(self, factory: SessionFactory) -> LiveSession:
-        if self._closing:
-            raise CommandError(CLOSING)
-        if len(self._sessions) >= self.config.max_live:
-            raise CommandError(TOO_MANY)
-        live = LiveSession(factory, self._changed)
-        self._sessions.add(live)
-        return live
-
-    async def close_session(self, live: LiveSession) -> None:
-        self._sessions.discard(live)
+    async def close_session(self, live: LiveSession, *, abort: bool = False, client: str | None = None) -> None:
+        """Close a session; its file stays. Raises CommandError while it runs, or has clients other than `client`."""
+        if live.streaming and not abort:
+            raise CommandError(f"Session {live.id} is running; abort: true aborts it.")
+        if any(attachment.client != client for attachment in live.attachments):
+            raise CommandError(f"Session {live.id} has other clients.")
         for attachment in [*live.attachments]:
             attachment.detach()
-        await live.close()
+        await self._live.close(live)
+
+    async def list_sessions(self, wanted: ListHostSessions) -> HostSessions:
+        """One page of sessions, newest first: those of this folder, or of all folders of this host."""
+        sessions = [live for live in self.sessions if wanted.all is True or live.cwd == self.config.cwd]
+        if wanted.live is True:
+            return with_live([], sessions, first_page=True, only_live=True)
+        limit = min(wanted.limit or MAX_ROWS, MAX_ROWS)
+        folders = self.opener.folders()
+        if wanted.all is not True and self.config.options.session.folder is None:
+            folders = [folder_for(self.config.cwd, self.config.agent_dir)]
+        rows, cursor = await asyncio.to_thread(file_rows, folders, wanted.cursor, limit)
+        return with_live(rows, sessions, first_page=wanted.cursor is None, cursor=cursor)
+
+    # The end.
 
     async def drain(self, timeout_s: float) -> None:
         """Accept nothing new, and let runs settle for some seconds."""
-        self._closing = True
+        self._live.closing = True
         line = event_json(HostClosing(timeout_s))
         for channel in self.channels:
             channel.send_event(line)
@@ -140,19 +140,32 @@ class Host:
                 await asyncio.gather(*(live.handle.runs.idle() for live in self.sessions))
 
     async def close(self) -> None:
-        """Close all sessions and channels at once."""
-        self._closing = True
+        """Close all sessions, then all channels."""
+        self._live.closing = True
+        await self._live.close_all()
         for channel in self.channels:
             channel.end(GOING_AWAY)
-        await asyncio.gather(*(self.close_session(live) for live in self.sessions))
+        if self._sweeping is not None:
+            self._sweeping.cancel()
 
-    def _changed(self, live: LiveSession) -> None:
-        """The state of a session in lists may have changed."""
+    # Housekeeping.
 
-    # Called by channels.
+    def _tell_watchers(self, line: bytes) -> None:
+        for channel in self.channels:
+            if channel.watches:
+                channel.send_event(line)
 
-    def attached(self, attachment: Attachment) -> None:
-        self._changed(attachment.live)
+    def _sweep_later(self) -> None:
+        if self._sweeping is None:
+            self._sweeping = asyncio.get_running_loop().call_later(SWEEP_INTERVAL_S, self._sweep)
 
-    def detached(self, attachment: Attachment) -> None:
-        self._changed(attachment.live)
+    def _sweep(self) -> None:
+        """End channels whose clients do not read, and keep all rings together within their budget."""
+        self._sweeping = None
+        now = asyncio.get_running_loop().time()
+        for channel in self.channels:
+            if channel.outgoing.stalled_for(now) > STALL_TIMEOUT_S:
+                channel.end(SLOW)
+        self._live.limit_rings(ALL_RINGS_BYTES)
+        if self.channels:
+            self._sweep_later()

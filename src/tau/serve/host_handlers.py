@@ -71,11 +71,19 @@ def detach(host: Host, channel: Channel, command: h.Detach) -> UnsetType:
 @handles(h.CloseSession)
 async def close_session(host: Host, channel: Channel, command: h.CloseSession) -> UnsetType:
     live = _live(host, command.session)
-    if live.streaming and command.abort is not True:
-        raise CommandError(f"Session {live.id} is running; abort: true aborts it.")
-    if any(attachment.client != channel.client for attachment in live.attachments):
-        raise CommandError(f"Session {live.id} has other clients.")
-    await host.close_session(live)
+    await host.close_session(live, abort=command.abort is True, client=channel.client)
+    return UNSET
+
+
+@handles(h.ListHostSessions)
+async def list_sessions(host: Host, channel: Channel, command: h.ListHostSessions) -> e.HostSessions:
+    return await host.list_sessions(command)
+
+
+@handles(h.WatchSessions)
+def watch_sessions(host: Host, channel: Channel, command: h.WatchSessions) -> UnsetType:
+    channel.watches = command.enabled
+    host.watch.enabled = any(other.watches for other in host.channels)
     return UNSET
 
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from tau.errors import CommandError, UsageError
 from tau.records.base import Value, replace
 from tau.records.budgets import Budget
 from tau.records.host_commands import MIN_ID_LENGTH, OpenSession
 from tau.runtime.app.factory import SessionFactory, load
+from tau.runtime.app.handle import SessionHandle
 from tau.runtime.app.options import SessionOptions, SessionTarget
 from tau.store.listing import project_folders, read_header, session_files
 from tau.store.sessions import folder_for
@@ -97,11 +99,11 @@ class SessionOpener:
         target = self._target(kept=wanted.memory is not True and options.session.kept, name=wanted.name)
         cwd = self._folder(wanted.cwd or self._config.cwd)
         if wanted.session is not None:
-            path = self._file(wanted.session)
+            path = self.file(wanted.session)
             cwd = self._folder(self._cwd_of(path))
             target = replace(target, named=str(path))
         elif wanted.fork_of is not None:
-            path = self._file(wanted.fork_of)
+            path = self.file(wanted.fork_of)
             cwd = self._folder(self._cwd_of(path)) if wanted.cwd is None else cwd
             target = replace(target, copy_of=str(path))
         narrowed = replace(
@@ -116,6 +118,15 @@ class SessionOpener:
         )
         return self._load(narrowed, cwd)
 
+    def add_permissions(self, handle: SessionHandle, given: Any) -> None:
+        """Add the rules of a client: "ask", or rules as in a file. Raises CommandError."""
+        if given != "ask" and not isinstance(given, dict):
+            raise CommandError('permissions: expected "ask" or an object with rules')
+        try:
+            handle.permissions.add(given)
+        except UsageError as error:
+            raise CommandError(str(error)) from None
+
     def _load(self, options: SessionOptions, cwd: str) -> SessionFactory:
         try:
             return load(self._config.agent_dir, options, self._config.environment, cwd).with_sandbox()
@@ -125,7 +136,7 @@ class SessionOpener:
     def _target(self, *, kept: bool = True, named: str | None = None, name: str | None = None) -> SessionTarget:
         return SessionTarget(kept=kept, folder=self._config.options.session.folder, named=named, name=name)
 
-    def _file(self, given: str) -> Path:
+    def file(self, given: str) -> Path:
         """A session by its id, or by a path below the session folders."""
         if "/" not in given:
             return self.find(given)
