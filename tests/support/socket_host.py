@@ -14,8 +14,8 @@ from typing import Any
 from support.served import close_hosts, make_host
 from tau.client.addresses import Address
 from tau.runtime.protocol.memory import MemoryTransport
-from tau.serve.host import Host
 from tau.serve.access import LOCAL_USER, Access
+from tau.serve.host import Host
 
 UNCUT = 1 << 60
 
@@ -30,6 +30,8 @@ class SocketHost:
         self.cuts_out: Iterator[int] = repeat(UNCUT)
         self.cuts_in: Iterator[int] = repeat(UNCUT)
         self.connections = 0
+        self.forget = False  # the records of a session that were not sent when its connection is cut
+        self.bytes_out = self.bytes_in = 0
         self._writers: set[asyncio.StreamWriter] = set()
         self._server: asyncio.Server | None = None
 
@@ -71,6 +73,7 @@ class SocketHost:
     ) -> None:
         with suppress(ConnectionError):
             while data := await reader.read(65536):
+                self.bytes_in += len(data)
                 await transport.client.write(data[:left])
                 left -= len(data)
                 if left <= 0:
@@ -80,10 +83,14 @@ class SocketHost:
 
     async def _pass_out(self, transport: MemoryTransport, writer: asyncio.StreamWriter, left: int) -> None:
         while data := await transport.client.read():
+            self.bytes_out += len(data)
             writer.write(data[:left])
             await writer.drain()
             left -= len(data)
             if left <= 0:
+                if self.forget:
+                    for live in self.host.sessions:
+                        live.stream.ring.trim(0)
                 break
         if left > 0:
             writer.close()

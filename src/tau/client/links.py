@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Protocol
 
 from tau.client.addresses import Address
@@ -18,6 +19,7 @@ from tau.wire.lines import LineDecoder
 
 MAX_LINE_BYTES = 1 << 30  # a response can contain a whole session
 CONNECT_TIMEOUT_S = 10.0
+FINISH_TIMEOUT_S = 1.0
 SILENCE_TIMEOUT_S = 60.0  # of a WebSocket: the host pings more often
 SUBPROTOCOL = "tau.v1"
 MISSING_EXTRA = f"WebSocket connections need the package `websockets`: {install_hint('serve')}. unix: works without it."
@@ -42,6 +44,10 @@ class Link(Protocol):
 
     def pause(self) -> None: ...
     def resume(self) -> None: ...
+
+    async def finish(self) -> None:
+        """Send nothing more, and wait a moment for the host to close, so that it knows that this client has left."""
+
     def close(self) -> None: ...
 
 
@@ -76,6 +82,7 @@ class SocketLink(asyncio.Protocol):
         self._writable = asyncio.Event()
         self._writable.set()
         self._closed = False
+        self._lost = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -106,6 +113,20 @@ class SocketLink(asyncio.Protocol):
     def resume(self) -> None:
         self._transport.resume_reading()
 
+    async def finish(self) -> None:
+        self._closed = True
+        if not self._transport.is_closing():
+            self._transport.resume_reading()
+            self._say_goodbye()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(FINISH_TIMEOUT_S):
+                    await self._lost.wait()
+        self.close()
+
+    def _say_goodbye(self) -> None:
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+
     def close(self) -> None:
         """Close without a call of `on_lost`."""
         self._closed = True
@@ -114,6 +135,7 @@ class SocketLink(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._writable.set()
+        self._lost.set()
         if not self._closed:
             self._closed = True
             self._on_lost(str(exc) if exc else "the host closed the connection")
@@ -198,11 +220,13 @@ class WebSocketLink(SocketLink):
         if self._protocol.close_expected() and self._protocol.state.name == "CLOSED":
             self._transport.close()
 
-    def close(self) -> None:
+    def _say_goodbye(self) -> None:
         if self._protocol.state.name == "OPEN" and not self._transport.is_closing():
             self._protocol.send_close(1000)
-            for data in self._protocol.data_to_send():
-                self._transport.write(data)
+            self._flush()
+
+    def close(self) -> None:
+        self._say_goodbye()
         super().close()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -27,11 +27,16 @@ from tau.wire.lines import LineTooLong
 
 FIRST_DELAY_S = 0.25
 MAX_DELAY_S = 10.0
+FIRST_ATTEMPTS = 4
 HELLO_TIMEOUT_S = 10.0
 HELLO_ID = "hello"
 STDERR_BYTES = 64 * 1024
 RETRY_LATER = ("Too many sessions are open.", "The host is closing.")
 CHANNEL_EVENTS = {str(kind.__struct_config__.tag) for kind in HOST_CHANNEL_EVENTS}
+
+
+class LostAtOnce(Unreachable):
+    """The connection was made, and lost before the host answered."""
 
 
 @dataclass(frozen=True)
@@ -123,10 +128,17 @@ class RemoteLine:
     # The line.
 
     async def start(self) -> None:
-        try:
-            await self._connect()
-        except (Unreachable, Refused) as error:
-            raise AgentGone(str(error)) from None
+        """Connect. A host that is not there is an error; a connection that is lost at once is tried again."""
+        for attempt in range(FIRST_ATTEMPTS):
+            try:
+                await self._connect()
+                return
+            except LostAtOnce as error:
+                if not self._reconnect or attempt == FIRST_ATTEMPTS - 1:
+                    raise AgentGone(str(error)) from None
+                await asyncio.sleep(FIRST_DELAY_S * attempt)
+            except (Unreachable, Refused) as error:
+                raise AgentGone(str(error)) from None
 
     async def write(self, data: bytes) -> None:
         if self._ended:
@@ -156,6 +168,8 @@ class RemoteLine:
         if task is not None:
             task.cancel()
             await asyncio.wait([task])
+        if gracefully and self.connected and self._link is not None:
+            await self._link.finish()
         self._drop_link()
         self._end()
 
@@ -266,7 +280,7 @@ class RemoteLine:
         self._link = None
         if self._greeting is not None:
             if not self._greeting.done():
-                self._greeting.set_exception(Unreachable(f"{self._address.name}: {reason}."))
+                self._greeting.set_exception(LostAtOnce(f"{self._address.name}: {reason}."))
         elif not self._reconnect:
             self._fail(Unreachable(f"The connection to {self._address.name} was lost: {reason}."))
         elif self._task is None:
