@@ -31,7 +31,7 @@ async def exchange(served: SocketHost) -> Exchange:
     heard = Heard()
     for event in told:
         heard.add(event)
-    kinds = [type_of(event) for event in told if not isinstance(event, events.MessageUpdate)]
+    kinds = [type_of(event) for event in told if not isinstance(event, events.MessageUpdate | events.ToolUpdate)]
     roles = [str(raw(message)["role"]) for message in messages]
     return Exchange([*kinds, *heard.texts, *roles, str(heard.wrong)], served.bytes_out, served.bytes_in)
 
@@ -82,7 +82,7 @@ async def reconnect_often(served: SocketHost, times: int, rng: random.Random, *,
     def cuts() -> Iterator[int]:
         yield UNCUT  # this one opens the session
         for _ in range(times):
-            yield rng.randrange(800, 4000)
+            yield rng.randrange(20_000, 60_000) if forget else rng.randrange(800, 4000)  # a snapshot must fit
         yield from repeat(UNCUT)
 
     served.cuts_out, served.forget = cuts(), forget
