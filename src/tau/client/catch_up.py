@@ -62,11 +62,14 @@ class Heard:
         self._session: str | None = None
         self._in_run = self._in_turn = self._unsettled = False
         self._message: PartialMessage | None = None  # whose end was not told
+        self._begun: Identity | None = None  # the message whose start was told last
         self._run: list[Any] = []  # messages of the run
         self._turn: list[Any] = []  # messages of the turn after the assistant's, with it
         self._tools: set[str] = set()
         self._dialogs: set[str] = set()
         self._queued = False
+        self._repairing = False  # after a snapshot, until the run has ended
+        self._told_early: set[str] = set()  # ends that were told because of a snapshot, before they came
 
     def start(self, snapshot: Snapshot) -> None:
         """Take a snapshot as known: the client asks for what it wants to know."""
@@ -90,6 +93,8 @@ class Heard:
     def _on_event(self, event: EventLine) -> None:
         match event.type:
             case "agent_start":
+                self._repairing = False
+                self._told_early.clear()
                 self._in_run = self._unsettled = True
                 self._run = []
             case "agent_end":
@@ -101,8 +106,9 @@ class Heard:
             case "turn_start":
                 self._in_turn, self._turn = True, []
             case "turn_end":
-                self._in_turn = False
+                self._in_turn, self._turn = False, []
             case "message_start" if isinstance(event.message, dict):
+                self._begun = identity(event.message)
                 if event.message.get("role") == "assistant":
                     self._message = PartialMessage(event.message)
             case "message_end" if isinstance(event.message, dict):
@@ -119,6 +125,7 @@ class Heard:
                 self._queued = bool(event.steering or event.follow_up)
 
     def _note(self, message: Any) -> None:
+        self._begun = None
         self._told.append(identity(message))
         self._run.append(message)
         self._turn.append(message)
@@ -127,9 +134,33 @@ class Heard:
 
     # After a snapshot.
 
+    def repairs(self, line: bytes) -> list[Event] | None:
+        """What to tell before an event that follows a snapshot; None if the client must not hear the event.
+
+        A snapshot does not say whether a turn has ended, nor whether the end of a run was announced.
+        """
+        if not self._repairing:
+            return []
+        try:
+            event = decode(EventLine, line, nesting=None)
+        except BadRecord:
+            return []
+        if event.type in self._told_early:
+            self._told_early.discard(event.type)
+            return None
+        answered = any(message.get("role") == "assistant" for message in self._turn)
+        begins = event.type == "message_start" and isinstance(event.message, dict)
+        if begins and event.message.get("role") == "assistant":
+            missing = [*(self._end_turn() if answered else ())]
+            return missing if self._in_turn else [*missing, *self._begin_turn()]
+        if event.type in ("turn_start", "agent_end") and self._in_turn:
+            return [*self._end_turn()]
+        return []
+
     def missed(self, snapshot: Snapshot) -> Iterator[Event]:
         """The events that the client missed. Its state is then that of the snapshot."""
         active = snapshot.state.is_streaming
+        self._repairing = True
         new = self._new_messages(snapshot)
         if (new or active) and not self._in_run:
             yield from self._begin_run()
@@ -172,12 +203,13 @@ class Heard:
         yield TurnStart()
 
     def _end_turn(self) -> Iterator[Event]:
+        turn, self._turn = self._turn, []
         self._in_turn = False
-        answers = [message for message in self._turn if message.get("role") == "assistant"]
+        answers = [message for message in turn if message.get("role") == "assistant"]
         if answers:
             answer: Any = read_message(encode(answers[-1]))
             results: list[Any] = [
-                read_message(encode(message)) for message in self._turn if message.get("role") == "toolResult"
+                read_message(encode(message)) for message in turn if message.get("role") == "toolResult"
             ]
             if isinstance(answer, Assistant):
                 yield TurnEnd(answer, [result for result in results if isinstance(result, ToolResult)])
@@ -197,7 +229,8 @@ class Heard:
                 self._tools.remove(record.tool_call_id)
                 outcome = Outcome(record.content, record.details)
                 yield ToolEnd(record.tool_call_id, record.tool_name, outcome, record.is_error)
-            yield MessageStart(record)
+            if identity(message) != self._begun:
+                yield MessageStart(record)
         self._note(message)
         yield MessageEnd(record)
 
@@ -232,9 +265,11 @@ class Heard:
             messages: list[Any] = [read_message(encode(message)) for message in self._run]
             self._in_run, self._message = False, None
             self._tools.clear()
+            self._told_early |= {"turn_end", "agent_end"}
             yield AgentEnd(messages)
         if self._unsettled:
             self._unsettled = False
+            self._told_early.add("agent_settled")
             settled = snapshot.settled
             died = snapshot.interrupted is not None or (snapshot.reason == "stream" and settled is None)
             yield AgentSettled(died or (settled is not None and settled.aborted))

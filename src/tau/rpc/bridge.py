@@ -12,16 +12,17 @@ host cannot continue the stream, it tells what was missed as events of the clien
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import NoReturn
 
 from tau.client.catch_up import Heard
+from tau.client.events import read_event
 from tau.client.opening import SessionLine, Target, open_command
 from tau.client.remote import Binding
 from tau.client.unanswered import head_of
 from tau.core.checks.exit_codes import ANSWERED, FAILED
-from tau.records.base import BadRecord, decode
+from tau.records.events import Event
 from tau.records.host_events import HOST_CHANNEL_EVENTS, HOST_STREAM_EVENTS, Snapshot
 from tau.runtime.app.process import SHUTDOWN_TIMEOUT_S, StopSignal, claim_stdio, run_and_exit, within
 from tau.runtime.protocol.outbox import Outbox
@@ -147,9 +148,8 @@ class Bridge:
             self._tell(line)
 
     def _on_snapshot(self, line: bytes) -> None:
-        try:
-            snapshot = decode(Snapshot, line, nesting=None)
-        except BadRecord:
+        snapshot = read_event("snapshot", line)
+        if not isinstance(snapshot, Snapshot):
             return
         if not self._started:
             self._started = True
@@ -166,17 +166,23 @@ class Bridge:
             return
         snapshot, self._snapshot = self._snapshot, None
         held, self._held = self._held, []
-        for event in self._heard.missed(snapshot):
-            for line in self._dialect.event_lines(event):
-                self._send(line)
+        self._send_events(self._heard.missed(snapshot))
         for line in self._heard.new_dialogs(snapshot):
             self._send(line)
         for line in held:
             self._tell(line)
 
     def _tell(self, line: bytes) -> None:
-        self._heard.on_line(line)
-        self._send(line)
+        repairs = self._heard.repairs(line)
+        if repairs is not None:
+            self._send_events(repairs)
+            self._heard.on_line(line)
+            self._send(line)
+
+    def _send_events(self, events: Iterable[Event]) -> None:
+        for event in events:
+            for line in self._dialect.event_lines(event):
+                self._send(line)
 
     def _send(self, line: bytes) -> None:
         self._outbox.send_line(line)
