@@ -124,17 +124,13 @@ def _response(value: dict[str, Any], id: Id | None) -> Response | ErrorResponse:
     if not isinstance(error, dict):
         raise InvalidMessage('"error" must be an object.', id=id, response=True)
     code, message = error.get("code"), error.get("message")
-    if not _is_integer(code) or not isinstance(message, str):
+    if not isinstance(code, int) or isinstance(code, bool) or not isinstance(message, str):
         raise InvalidMessage('"error" needs an integer "code" and a string "message".', id=id, response=True)
     return ErrorResponse(id, RpcError(code, message, error.get("data", UNSET)))
 
 
 def _is_id(value: Any) -> bool:
-    return isinstance(value, str) or _is_integer(value)
-
-
-def _is_integer(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, str | int) and not isinstance(value, bool)
 
 
 def encode_message(message: Message) -> bytes:
