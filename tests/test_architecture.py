@@ -30,7 +30,7 @@ LAYERS = [
     {"errors", "concurrency"},
     {"records"},
     {"wire", "core"},
-    {"llm", "tools", "store", "extension_api", "export", "client", "screen"},
+    {"llm", "tools", "store", "extension_api", "export", "client", "screen", "mcp"},
     {"runtime"},
     {"rpc", "cli", "library", "tui"},
     {"__main__", "sync", "events", "extension", "hooks"},
@@ -55,17 +55,18 @@ INSIDE = {
         "login": {""},
         "models": {"", "login"},
         "extensions": {"", "models"},
+        "mcp": {"", "machine", "login", "extensions"},
         "runs": {"", "extensions", "history", "models"},
-        "session": {"", "runs", "extensions", "history", "models"},
+        "session": {"", "runs", "extensions", "history", "models", "mcp"},
         "protocol": {"", "session"},
-        "app": {"", "machine", "sandbox", "session", "runs", "extensions", "history", "models", "login"},
+        "app": {"", "machine", "sandbox", "session", "runs", "extensions", "history", "models", "login", "mcp"},
     },
 }
 
 # The table of front ends: the command line loads the one that was asked for.
 PASSAGES = {("cli/main.py", "rpc"), ("cli/main.py", "tui")}
 
-PURE = {"errors", "records", "wire", "core", "llm", "export", "screen"}
+PURE = {"errors", "records", "wire", "core", "llm", "export", "screen", "mcp"}
 IMPURE_FILES = {
     *("llm/http.py", "llm/http_pool.py", "llm/http_connection.py", "llm/http_request.py", "llm/socks.py"),
     *("llm/aws.py", "llm/gcp.py"),
