@@ -5,7 +5,6 @@ Files of a project are read only if it is trusted, and then only the bytes that 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -40,11 +39,6 @@ class McpFile(Value):
 def project_files(cwd: Path) -> list[Path]:
     """The files of a project, the one that wins last."""
     return [cwd / MCP_FILE, cwd / ".pi" / USER_FILE]
-
-
-def is_configured(agent_dir: Path, cwd: Path) -> bool:
-    """True if there may be servers in files other than settings. Fast."""
-    return any(os.path.lexists(path) for path in (agent_dir / USER_FILE, *project_files(cwd)))
 
 
 def read_mcp_file(

@@ -111,6 +111,12 @@ def _decide_as_asked(cwd: Path, asked_about: Fingerprint) -> Decision:
     return Decision(False, [f"This project is not trusted, because {reason}. Nothing of it is used."])
 
 
+def has_mcp_files(agent_dir: Path, cwd: Path) -> bool:
+    """True if there is a file for MCP servers, of the user or of the project."""
+    files = (agent_dir / "mcp.json", cwd / MCP_FILE, cwd / ".pi" / "mcp.json")
+    return any(os.path.lexists(path) for path in files)
+
+
 def names_needing_trust(cwd: Path) -> list[str]:
     """Return the files and folders that need trust, relative to the project."""
     names = [*(f".pi/{name}" for name in NAMES_NEEDING_TRUST), MCP_FILE]

@@ -28,23 +28,23 @@ from tau.runtime.mcp.transport import Transport
 from tau.store.config_values import command_output
 
 BASIC_VARIABLES = ("PATH", "HOME", "LANG", "TMPDIR", "USER", "SHELL", "TERM")
-CANNOT_RUN = "A server of this project is not started: with --sandbox, HTTP servers of a project need permission."
 
 
 class Place(Value):
-    """Where servers run. `variables` are those that a server may inherit, without keys of model providers.
+    """Where servers run.
 
-    `launcher` returns how to start a server's process: inside the sandbox of the session, or outside of it.
-    `sandbox_variables` are added inside.
+    `variables` returns those that a server inherits, without keys of model providers. `launcher` returns how to start
+    its process: inside the sandbox of the session, or outside of it. `refused` returns why it must not be started.
+    `environment` names the proxies, and has the variables for commands in the configuration.
     """
 
     agent_dir: Path
     cwd: str
     client: ClientProfile
-    variables: Mapping[str, str]
+    environment: Mapping[str, str]
+    variables: Callable[[ServerConfig], Mapping[str, str]]
     launcher: Callable[[ServerConfig], ProcessLauncher]
-    sandbox_variables: Mapping[str, str] = {}
-    refused: Callable[[ServerConfig], str] = lambda config: ""  # why a server must not be started
+    refused: Callable[[ServerConfig], str] = lambda config: ""
 
 
 class Owner(Protocol):
@@ -63,7 +63,7 @@ class ServerEnvironment:
         self._place = place
         self._owner = owner
         self._cache = ListingCache(place.agent_dir)
-        self._tokens = Tokens(place.agent_dir, place.variables)
+        self._tokens = Tokens(place.agent_dir, place.environment)
         self._accounts: dict[str, str] = {}
         self._resolved: dict[str, dict[str, str]] = {}  # by server: values of commands in the configuration
         self._log = ServerLog(place.agent_dir)
@@ -82,14 +82,14 @@ class ServerEnvironment:
             cwd = os.path.normpath(os.path.join(self._place.cwd, config.cwd))
             command = ServerCommand([config.command, *config.args], cwd, self._variables(config))
             return StdioTransport(command, self._place.launcher(config))
-        endpoint = Endpoint(config.url, lambda: self._headers(config), self._place.variables)
+        endpoint = Endpoint(config.url, lambda: self._headers(config), self._place.environment)
         return SseTransport(endpoint) if old or config.transport == "sse" else HttpTransport(endpoint)
 
     def _variables(self, config: ServerConfig) -> dict[str, str]:
-        inherited = self._place.variables
+        inherited = self._place.variables(config)
         if not config.inherit_env:
             inherited = {name: inherited[name] for name in BASIC_VARIABLES if name in inherited}
-        return {**inherited, **self._place.sandbox_variables, **self._values(config, config.env)}
+        return {**inherited, **self._values(config, config.env)}
 
     async def _headers(self, config: ServerConfig) -> Mapping[str, str]:
         headers = {name.lower(): value for name, value in self._values(config, config.headers).items()}
@@ -109,7 +109,7 @@ class ServerEnvironment:
         missing = config.commands - self._commands(config).keys()
         for name in sorted(missing):
             text = dict((*config.env, *config.headers))[name]
-            value = await run_in_thread(_output(text, self._place.variables), "mcp value")
+            value = await run_in_thread(_output(text, self._place.environment), "mcp value")
             if value is None:
                 raise McpError(f"The command for {name} printed nothing or failed.", sent=False)
             self._resolved.setdefault(config.name, {})[name] = value

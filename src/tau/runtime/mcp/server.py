@@ -122,6 +122,7 @@ class McpServer:
         try:
             return await connected.connection.request(method, params, options)
         except McpError as error:
+            error.args = (self._environment.hide(self.config, str(error)),)
             if error.login:
                 self._set("needs_login", str(error))
             raise

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from tau.errors import CommandError, ToolError
@@ -23,6 +23,7 @@ from tau.records.events import McpServerUpdate
 from tau.records.messages import Image, Text
 from tau.records.replies import McpServerRow, SlashCommand
 from tau.runtime.extensions.dialogs import Dialogs
+from tau.runtime.mcp.elicit import DialogAsker
 from tau.runtime.mcp.outcomes import ResultWriter
 from tau.runtime.mcp.prompts import get_prompt
 from tau.runtime.mcp.server import McpServer
@@ -37,8 +38,12 @@ EXIT_GRACE_S = 0.9  # between SIGTERM and SIGKILL when the session ends
 class SessionPort(Protocol):
     """What the servers need of their session."""
 
-    dialogs: Dialogs
-    machine: Machine
+    @property
+    def machine(self) -> Machine: ...
+
+    @property
+    def dialogs(self) -> Dialogs | None:
+        """None if the client cannot show dialogs."""
 
     def emit(self, event: McpServerUpdate) -> None: ...
 
@@ -68,13 +73,7 @@ ALL_TOOLS = ToolChoice()
 class SessionServers:
     """Implements ToolSource of runtime/runs/tool_runner.py, and Servers of tools.py."""
 
-    def __init__(
-        self,
-        servers: Callable[[SessionServers], list[McpServer]],
-        port: SessionPort,
-        problems: Sequence[str] = (),
-        choice: ToolChoice = ALL_TOOLS,
-    ) -> None:
+    def __init__(self, port: SessionPort, problems: Sequence[str] = (), choice: ToolChoice = ALL_TOOLS) -> None:
         self._port = port
         self.problems = list(problems)
         self._choice = choice
@@ -87,7 +86,11 @@ class SessionServers:
         self._loaded: list[str] = []
         self._waited = False
         self._starting: set[asyncio.Task[None]] = set()
-        self._servers = {server.config.key: server for server in servers(self)}
+        self._servers: dict[str, McpServer] = {}
+
+    def add(self, servers: Iterable[McpServer]) -> None:
+        self._servers |= {server.config.key: server for server in servers}
+        self._dirty = True
 
     # Tools for the model.
 
@@ -157,9 +160,9 @@ class SessionServers:
 
     # Servers of tools.py.
 
-    @property
-    def dialogs(self) -> Dialogs:
-        return self._port.dialogs
+    def asker(self, server: str) -> DialogAsker | None:
+        dialogs = self._port.dialogs
+        return None if dialogs is None else DialogAsker(server, dialogs)
 
     def server(self, name: str) -> McpServer:
         server = self._servers.get(name.replace("-", "_"))

@@ -15,9 +15,7 @@ from tau.mcp.search import MAX_RESULTS, SearchableTool, find_tools
 from tau.records.base import encode
 from tau.records.events import Outcome
 from tau.records.messages import Text
-from tau.runtime.extensions.dialogs import Dialogs
-from tau.runtime.mcp.connection import RequestOptions
-from tau.runtime.mcp.elicit import DialogAsker
+from tau.runtime.mcp.connection import Asker, RequestOptions
 from tau.runtime.mcp.outcomes import ResultWriter, progress_outcome
 from tau.runtime.mcp.server import McpServer
 from tau.tools import Tool, ToolContext
@@ -32,8 +30,8 @@ RESOURCE_NAMES = ("list_mcp_resources", "list_mcp_resource_templates", "read_mcp
 class Servers(Protocol):
     """The servers of a session, as their tools see them."""
 
-    @property
-    def dialogs(self) -> Dialogs: ...
+    def asker(self, server: str) -> Asker | None:
+        """What answers questions of a server during a call; None if no user can be asked."""
 
     def server(self, name: str) -> McpServer:
         """Raises ToolError for a name that is not configured."""
@@ -75,7 +73,7 @@ async def call_tool(
         config.timeout,
         config.max_timeout,
         _ProgressLimit(lambda text: context.progress(progress_outcome(text))).received,
-        DialogAsker(server.name, servers.dialogs),
+        servers.asker(server.name),
         definition.input_schema,
     )
     try:
