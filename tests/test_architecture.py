@@ -92,6 +92,8 @@ LATE = {
         *("tau.store.listing", "tau.store.paths"),
     },
     "cli/login.py": {"getpass", "webbrowser"},
+    "cli/mcp.py": {"*"},
+    "cli/mcp_login.py": {"webbrowser"},
     "cli/doctor.py": {"tau.runtime.sandbox.landlock"},
     "tui/commands_tree.py": {"tau.tui.tree_navigation"},
     "tui/interface.py": {"tau.screen.warm_up", "tau.tui.transcript_viewer"},

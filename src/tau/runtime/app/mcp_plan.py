@@ -11,6 +11,8 @@ from tau import __version__
 from tau.core.checks.secrets import MIN_SECRET_LENGTH
 from tau.mcp.config import ServerConfig
 from tau.mcp.messages import ClientProfile
+from tau.records.base import replace
+from tau.runtime.app.config import ProjectConfig
 from tau.runtime.machine.jobs import ProcessLauncher
 from tau.runtime.machine.local import LocalMachine
 from tau.runtime.mcp.environment import Place, ServerEnvironment
@@ -33,7 +35,13 @@ HTTP_REFUSED = (
 async def load_mcp(factory: SessionFactory, access: McpAccess, machine: LocalMachine) -> SessionServers:
     """Read the configuration and create the servers. Starts none."""
     options = factory.options
-    loaded = await machine.in_thread(lambda: load_servers(mcp_sources(factory), factory.environment))
+    sources = replace(
+        McpSources(factory.config.agent_dir, Path(factory.cwd), factory.trusted),
+        files=options.mcp_files,
+        given=options.mcp_servers,
+        only_given=options.no_mcp,
+    )
+    loaded = await machine.in_thread(lambda: load_servers(with_settings(sources, factory.config), factory.environment))
     for problem in loaded.problems:
         log.warning("%s", problem)
     names = [name for name in options.tools or () if isinstance(name, str)] if options.tools is not None else None
@@ -47,9 +55,8 @@ async def load_mcp(factory: SessionFactory, access: McpAccess, machine: LocalMac
     return servers
 
 
-def mcp_sources(factory: SessionFactory) -> McpSources:
-    """Where this session's servers are configured. Blocks."""
-    config, options = factory.config, factory.options
+def with_settings(sources: McpSources, config: ProjectConfig) -> McpSources:
+    """Add what the settings of the user, and of a trusted project, say about servers. Blocks."""
     config.file.read()
     user = config.file.content.get("mcpServers")
     project_file = config.project_file
@@ -57,16 +64,12 @@ def mcp_sources(factory: SessionFactory) -> McpSources:
     if config.trust.trusted:
         project_file.read()
         project = project_file.content.get("mcpServers")
-    return McpSources(
-        agent_dir=config.agent_dir,
-        cwd=Path(factory.cwd),
+    return replace(
+        sources,
         trusted=config.trust.trusted,
         bound=config.trust.content,
         user_settings=(str(config.file.path), user if isinstance(user, dict) else {}),
         project_settings=(str(project_file.path), project if isinstance(project, dict) else {}),
-        files=options.mcp_files,
-        given=options.mcp_servers,
-        only_given=options.no_mcp,
     )
 
 

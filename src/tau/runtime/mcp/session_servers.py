@@ -71,7 +71,7 @@ ALL_TOOLS = ToolChoice()
 
 
 class SessionServers:
-    """Implements ToolSource of runtime/runs/tool_runner.py, and Servers of tools.py."""
+    """Implements McpTools of runtime/runs/tool_runner.py, and Servers of tools.py."""
 
     def __init__(self, port: SessionPort, problems: Sequence[str] = (), choice: ToolChoice = ALL_TOOLS) -> None:
         self._port = port
@@ -114,7 +114,7 @@ class SessionServers:
         self._update()
         return name in self._read_only
 
-    def source(self, name: str) -> str | None:
+    def server_of(self, name: str) -> str | None:
         """The server of a tool; None if it is not of a server."""
         self._update()
         return next((server.name for server, offered in self._catalogue if offered.name == name), None)

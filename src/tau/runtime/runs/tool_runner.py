@@ -51,8 +51,8 @@ class PermissionGate(Protocol):
         """Forget that the user has allowed a tool for the session."""
 
 
-class ToolSource(Protocol):
-    """Further tools, which may change from one model call to the next. Implemented in runtime/session/mcp_access.py."""
+class McpTools(Protocol):
+    """Tools of MCP servers, which may change between model calls. Implemented in runtime/session/mcp_access.py."""
 
     @property
     def offered(self) -> Mapping[str, Tool]:
@@ -85,7 +85,7 @@ class ToolRunner:
         self._known_at_selection: frozenset[str] = frozenset()  # tools that were added later are active too
         self._extra_tools: Mapping[str, Tool] = {}  # for the current prompt; they shadow others of the same name
         self.permission_gate = permission_gate
-        self.source: ToolSource | None = None
+        self.mcp: McpTools | None = None
         self.reset()
 
     # Available tools.
@@ -93,7 +93,7 @@ class ToolRunner:
     @property
     def all_tools(self) -> dict[str, Tool]:
         """All tools that the model could get. A tool of an extension replaces a built-in one of the same name."""
-        more = {} if self.source is None else self.source.offered
+        more = {} if self.mcp is None else self.mcp.offered
         return {**TOOLS, **self._services.tools, **self._hooks.extensions.tools, **more}
 
     @property
@@ -104,8 +104,8 @@ class ToolRunner:
     @property
     def _selected_tools(self) -> Mapping[str, Tool]:
         added = self._hooks.extensions.tools
-        if self.source is not None:
-            added = {**added, **self.source.offered}
+        if self.mcp is not None:
+            added = {**added, **self.mcp.offered}
         if not added and self._active is None:
             return self._services.tools
         known = self.all_tools
@@ -160,7 +160,7 @@ class ToolRunner:
         """Return the refusal of a call, or None if it may run. Exempt are extra tools: they only take a result."""
         if self.permission_gate is None or call.name in self._extra_tools:
             return None
-        if self.source is not None and self.permission_gate.asks_only and self.source.is_harmless(call.name):
+        if self.mcp is not None and self.permission_gate.asks_only and self.mcp.is_harmless(call.name):
             return None
         return await self.permission_gate.permit(call, arguments)
 
@@ -178,7 +178,7 @@ class ToolRunner:
 
     def _find(self, name: str) -> Tool | None:
         tool = self.tools.get(name)
-        return self.source.find(name) if tool is None and self.source is not None and self._active is None else tool
+        return self.mcp.find(name) if tool is None and self.mcp is not None and self._active is None else tool
 
     async def review(self, done: ToolDone, arguments: dict[str, Any]) -> ToolDone:
         """Return the result after the `tool_result` hooks of extensions."""

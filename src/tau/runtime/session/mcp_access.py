@@ -30,7 +30,7 @@ PREFIX = "/mcp__"
 
 
 class McpAccess:
-    """Implements ToolSource of runtime/runs/tool_runner.py, and SessionPort of runtime/mcp/session_servers.py.
+    """Implements McpTools of runtime/runs/tool_runner.py, and SessionPort of runtime/mcp/session_servers.py.
 
     `load` reads the configuration and creates the servers. `asks`: the client supports dialogs.
     """
@@ -93,7 +93,7 @@ class McpAccess:
         """The prompt of a server that a slash command means; None for any other text. Raises CommandError."""
         return await (await self.servers()).expand(text) if text.startswith(PREFIX) else None
 
-    # ToolSource.
+    # McpTools.
 
     @property
     def offered(self) -> Mapping[str, Tool]:
@@ -107,7 +107,7 @@ class McpAccess:
 
     def server_of(self, tool: str) -> str | None:
         """The server of a tool; None for a tool that is not of a server."""
-        return None if self._servers is None else self._servers.source(tool)
+        return None if self._servers is None else self._servers.server_of(tool)
 
     # Commands.
 

@@ -124,7 +124,7 @@ class Session:
             self.log.set_name(initial_log.name)
         self.extension_lifecycle = ExtensionLifecycle(self, extension_plan and extension_plan(self))
         self.mcp = None if mcp is None else mcp(self)  # only if servers are configured
-        self.tool_runner.source = self.mcp
+        self.tool_runner.mcp = self.mcp
 
     def _run_parts(self) -> RunParts:
         return RunParts(
