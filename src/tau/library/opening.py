@@ -115,6 +115,8 @@ class Opening(Awaitable[Agent]):
     """sandbox level, "workspace" or "strict"; None: as in the settings"""
     telemetry: Any = None
     """OpenTelemetry: True, a tracer provider, or False; None: as the environment and the user's settings say"""
+    mcp_servers: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """MCP servers by name, as in `mcp.json`; they win over servers of files with the same name"""
     agent_dir: StrPath | None = None
     """folder of the user's files; default: ~/.pi/agent"""
     env: Mapping[str, str] | None = field(default=None, repr=False)
@@ -219,6 +221,7 @@ class Opening(Awaitable[Agent]):
             permissions=_permissions(self.permissions),
             sandbox=self.sandbox,
             telemetry=self.telemetry,
+            mcp_servers=self.mcp_servers,
         )
 
     def _target(self, environment: Mapping[str, str]) -> SessionTarget:

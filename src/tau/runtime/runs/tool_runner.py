@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tau.core.agent.loop import ToolDone, error_outcome
 from tau.core.checks.schema import check_arguments, validation_error
-from tau.errors import Aborted
+from tau.errors import Aborted, ToolError
 from tau.records.events import Outcome
 from tau.records.messages import ToolCall
 from tau.records.settings import Settings
@@ -33,6 +33,10 @@ class PermissionGate(Protocol):
 
     denials: list[str]  # the reason of each denial
 
+    @property
+    def asks_only(self) -> bool:
+        """True for `--permissions ask`: nothing but the built-in rule, which allows what only reads."""
+
     async def permit(self, call: ToolCall, arguments: dict[str, Any]) -> Outcome | None:
         """Return None if the call may run, otherwise the refusal."""
 
@@ -49,6 +53,26 @@ class PermissionGate(Protocol):
         """True if the user was asked about this call."""
 
     def forget(self) -> None: ...
+
+    def revoke_tool(self, tool: str) -> None:
+        """Forget that the user has allowed a tool for the session."""
+
+
+class McpTools(Protocol):
+    """Tools of MCP servers, which may change between model calls. Implemented in runtime/session/mcp_access.py."""
+
+    @property
+    def offered(self) -> Mapping[str, Tool]:
+        """The tools that the model has now, in order, after all others."""
+
+    def find(self, name: str) -> Tool | None:
+        """A tool that the model does not have, but may call."""
+
+    def is_harmless(self, name: str) -> bool:
+        """True for a tool that `--permissions ask` need not ask about."""
+
+    async def before_model_call(self) -> None:
+        """Called before each model call; may wait a moment for tools that are about to be known."""
 
 
 class ToolRunner:
@@ -69,6 +93,7 @@ class ToolRunner:
         self._extra_tools: Mapping[str, Tool] = {}  # for the current prompt; they shadow others of the same name
         self.permission_gate = permission_gate
         self.observer: SessionObserver | None = None
+        self.mcp: McpTools | None = None
         self.reset()
 
     # Available tools.
@@ -76,7 +101,8 @@ class ToolRunner:
     @property
     def all_tools(self) -> dict[str, Tool]:
         """All tools that the model could get. A tool of an extension replaces a built-in one of the same name."""
-        return {**TOOLS, **self._services.tools, **self._hooks.extensions.tools}
+        more = {} if self.mcp is None else self.mcp.offered
+        return {**TOOLS, **self._services.tools, **self._hooks.extensions.tools, **more}
 
     @property
     def tools(self) -> Mapping[str, Tool]:
@@ -86,6 +112,8 @@ class ToolRunner:
     @property
     def _selected_tools(self) -> Mapping[str, Tool]:
         added = self._hooks.extensions.tools
+        if self.mcp is not None:
+            added = {**added, **self.mcp.offered}
         if not added and self._active is None:
             return self._services.tools
         known = self.all_tools
@@ -123,7 +151,7 @@ class ToolRunner:
 
     async def check(self, call: ToolCall) -> dict[str, Any] | Outcome:
         """Return the arguments to run with, or the refusal of the call."""
-        tool = self.tools.get(call.name)
+        tool = self._find(call.name)
         if tool is None:
             return error_outcome(f"Tool {call.name} not found")
         arguments = _checked_arguments(tool, call.arguments)
@@ -142,6 +170,8 @@ class ToolRunner:
         gate, observer = self.permission_gate, self.observer
         if gate is None or call.name in self._extra_tools:
             return None
+        if self.mcp is not None and gate.asks_only and self.mcp.is_harmless(call.name):
+            return None
         if observer is None:
             return await gate.permit(call, arguments)
         started = perf_counter()
@@ -157,7 +187,14 @@ class ToolRunner:
         context = ToolContext(
             self._machine, self._services.cwd, progress, self._reads, resize, call.id, withheld, checked
         )
-        return await self.tools[call.name].run(arguments, context)
+        tool = self._find(call.name)
+        if tool is None:  # it was removed meanwhile
+            raise ToolError(f"Tool {call.name} not found")
+        return await tool.run(arguments, context)
+
+    def _find(self, name: str) -> Tool | None:
+        tool = self.tools.get(name)
+        return self.mcp.find(name) if tool is None and self.mcp is not None and self._active is None else tool
 
     async def review(self, done: ToolDone, arguments: dict[str, Any]) -> ToolDone:
         """Return the result after the `tool_result` hooks of extensions."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tau.core.agent.budgets import NO_BUDGET
 from tau.core.agent.draft import Draft, Update
@@ -58,6 +58,9 @@ from tau.runtime.session.navigation import Navigator
 from tau.runtime.session.user_bash import UserBash
 from tau.store.resource_query import ResourceQuery
 
+if TYPE_CHECKING:
+    from tau.runtime.session.mcp_access import McpAccess
+
 logger = logging.getLogger(__name__)
 NOT_QUEUED = "A message that is queued cannot have an outputSchema of its own: it becomes a part of the run under way."
 BUSY = "Agent is already processing. Specify streamingBehavior ('steer' or 'followUp') to queue the message."
@@ -81,6 +84,7 @@ class Session:
         output_schema: OutputSchema | None = None,
         permissions: Callable[[Dialogs], PermissionGate] | None = None,
         extension_plan: Callable[[Session], LoadPlan] | None = None,
+        mcp: Callable[[Session], McpAccess] | None = None,
     ) -> None:
         """Raises CommandError if another process has the session open."""
         self.services = services
@@ -122,6 +126,8 @@ class Session:
         self.extension_lifecycle = ExtensionLifecycle(self, extension_plan and extension_plan(self))
         self.observer = None if services.observe is None else services.observe(self)
         self.tool_runner.observer = self.model_client.observer = self.observer
+        self.mcp = None if mcp is None else mcp(self)  # only if servers are configured
+        self.tool_runner.mcp = self.mcp
 
     def _run_parts(self) -> RunParts:
         return RunParts(
@@ -179,6 +185,8 @@ class Session:
         self.schedule_sync()
         if self.observer is not None:
             self.observer.accepted(trace_parent)
+        if self.mcp is not None:
+            self.mcp.prompt_accepted()
         self.runs.start([*prompts, *self.input.next_turn_messages()], output_schema)
         return "started"
 
@@ -357,9 +365,13 @@ class Session:
         self.hooks.abort()
         self.dialogs.close()
         await self.navigator.stop_runs()
+        if self.mcp is not None:
+            self.mcp.terminate()
         await self.user_bash.ended()
         await self.sync.sync_now()
         await self.stop_extensions(late=clock() - began)
+        if self.mcp is not None:
+            await self.mcp.close()
         self.services.machine.kill_background()
         self.local.stop()
         await self.sync.close()
