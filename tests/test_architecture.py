@@ -30,7 +30,9 @@ LAYERS = [
     {"errors", "concurrency"},
     {"records"},
     {"wire", "core"},
-    {"llm", "tools", "store", "extension_api", "export", "client", "screen"},
+    {"llm", "tools", "store", "extension_api", "export", "screen"},
+    {"functions"},
+    {"client"},
     {"runtime"},
     {"rpc", "cli", "library", "tui"},
     {"__main__", "sync", "events", "extension", "hooks"},
@@ -90,6 +92,7 @@ LATE = {
         *("tau.cli.sessions", "tau.runtime.app.session_choice"),
         *("tau.store.listing", "tau.store.paths"),
     },
+    "client/client.py": {"tau.client.host_tools"},
     "cli/login.py": {"getpass", "webbrowser"},
     "cli/doctor.py": {"tau.runtime.sandbox.landlock"},
     "tui/commands_tree.py": {"tau.tui.tree_navigation"},
@@ -110,7 +113,7 @@ LATE = {
     "runtime/history/session_log.py": {"tau.core.conversation.system_state"},
     "runtime/session/operations.py": {
         *("tau.core.conversation.stats", "tau.runtime.history.html_export", "tau.runtime.history.jsonl_export"),
-        "tau.runtime.session.bug_report",
+        *("tau.runtime.session.bug_report", "tau.runtime.session.host_tools"),
     },
     "runtime/app/handle.py": {
         *("tau.runtime.app.model_lists", "tau.runtime.app.permission_control"),

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tau.core.agent.queues import QueueName
 from tau.core.agent.structured_output import OutputSchema
@@ -30,6 +30,7 @@ from tau.records.replies import (
     BashResult,
     ContextUsage,
     Disposition,
+    ListedTool,
     Navigated,
     Queues,
     SessionRow,
@@ -45,6 +46,9 @@ from tau.runtime.session import choices
 from tau.runtime.session.session import BUSY, Session
 from tau.runtime.session.state import StateReader
 from tau.tools import Tool
+
+if TYPE_CHECKING:
+    from tau.runtime.session.host_tools import HostTools
 
 MIN_INDEXED_BYTES = 1024 * 1024  # a smaller session is read within milliseconds when a client asks
 MODES: dict[QueueName, str] = {"steer": "steeringMode", "follow_up": "followUpMode"}
@@ -213,9 +217,19 @@ class Operations:
         self._session.budget.set(budget)
         return self._session.budget.limits
 
-    def set_tools(self, names: Sequence[str]) -> None:
+    def set_tools(self, tools: Sequence[str | Tool]) -> None:
         """Make exactly these tools active, from the next turn on; unknown names are ignored."""
-        self._session.tool_runner.set_active(names)
+        self._session.tool_runner.set_active(tools)
+
+    @property
+    def host_tools(self) -> HostTools:
+        """The tools that clients lend to this session."""
+        from tau.runtime.session.host_tools import HostTools
+
+        session = self._session
+        if session.host_tools is None:
+            session.host_tools = HostTools(session.tool_runner, lambda: session.navigator.switching)
+        return session.host_tools
 
     async def reload(self) -> None:
         """Search again for context files, skills and templates, and reload extensions from files."""
@@ -346,6 +360,15 @@ class Operations:
 
     def all_tools(self) -> dict[str, Tool]:
         return dict(self._session.tool_runner.all_tools)
+
+    def listed_tools(self) -> list[ListedTool]:
+        """All tools, with their source, and whether the model has them."""
+        runner = self._session.tool_runner
+        active = runner.tools
+        return [
+            ListedTool(name, tool.description, runner.source(name), name in active)
+            for name, tool in runner.all_tools.items()
+        ]
 
     def active_tools(self) -> list[str]:
         return list(self._session.tool_runner.tools)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tau.core.agent.budgets import NO_BUDGET
 from tau.core.agent.draft import Draft, Update
@@ -57,6 +57,9 @@ from tau.runtime.session.navigation import Navigator
 from tau.runtime.session.user_bash import UserBash
 from tau.store.resource_query import ResourceQuery
 
+if TYPE_CHECKING:
+    from tau.runtime.session.host_tools import HostTools
+
 logger = logging.getLogger(__name__)
 NOT_QUEUED = "A message that is queued cannot have an outputSchema of its own: it becomes a part of the run under way."
 BUSY = "Agent is already processing. Specify streamingBehavior ('steer' or 'followUp') to queue the message."
@@ -97,6 +100,7 @@ class Session:
         self.resources = Resources(resource_query, services.machine.in_thread, self.emit_nowait)
         gate = None if permissions is None else permissions(self.dialogs)
         self.tool_runner = ToolRunner(services, lambda: self.settings, self.hooks, gate)
+        self.host_tools: HostTools | None = None  # made when a client first lends tools
         self.local = Local()
         self.model_client = ModelClient(
             self, services, models, self.resources, self.tool_runner, self.hooks, self.budget, self.local
