@@ -30,11 +30,11 @@ LAYERS = [
     {"errors", "concurrency"},
     {"records"},
     {"wire", "core"},
-    {"llm", "tools", "store", "extension_api", "export", "screen"},
+    {"llm", "tools", "store", "extension_api", "export", "screen", "mcp"},
     {"functions"},
     {"client"},
     {"runtime"},
-    {"rpc", "cli", "library", "tui"},
+    {"rpc", "cli", "library", "tui", "mcp_server"},
     {"__main__", "sync", "events", "extension", "hooks"},
 ]
 LEVEL = {package: level for level, packages in enumerate(LAYERS) for package in packages}
@@ -57,17 +57,18 @@ INSIDE = {
         "login": {""},
         "models": {"", "login"},
         "extensions": {"", "models"},
+        "mcp": {"", "machine", "login", "extensions"},
         "runs": {"", "extensions", "history", "models"},
-        "session": {"", "runs", "extensions", "history", "models"},
+        "session": {"", "runs", "extensions", "history", "models", "mcp"},
         "protocol": {"", "session"},
-        "app": {"", "machine", "sandbox", "session", "runs", "extensions", "history", "models", "login"},
+        "app": {"", "machine", "sandbox", "session", "runs", "extensions", "history", "models", "login", "mcp"},
     },
 }
 
 # The table of front ends: the command line loads the one that was asked for.
 PASSAGES = {("cli/main.py", "rpc"), ("cli/main.py", "tui")}
 
-PURE = {"errors", "records", "wire", "core", "llm", "export", "screen"}
+PURE = {"errors", "records", "wire", "core", "llm", "export", "screen", "mcp"}
 IMPURE_FILES = {
     *("llm/http.py", "llm/http_pool.py", "llm/http_connection.py", "llm/http_request.py", "llm/socks.py"),
     *("llm/aws.py", "llm/gcp.py"),
