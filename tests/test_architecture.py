@@ -66,7 +66,7 @@ INSIDE = {
 }
 
 # The table of front ends: the command line loads the one that was asked for.
-PASSAGES = {("cli/main.py", "rpc"), ("cli/main.py", "tui")}
+PASSAGES = {("cli/main.py", "rpc"), ("cli/main.py", "tui"), ("cli/mcp_serve.py", "mcp_server")}
 
 PURE = {"errors", "records", "wire", "core", "llm", "export", "screen", "mcp"}
 IMPURE_FILES = {
@@ -94,6 +94,7 @@ LATE = {
         *("tau.store.listing", "tau.store.paths"),
     },
     "client/client.py": {"tau.client.host_tools"},
+    "cli/mcp_serve.py": {"*"},
     "cli/login.py": {"getpass", "webbrowser"},
     "cli/doctor.py": {"tau.runtime.sandbox.landlock"},
     "tui/commands_tree.py": {"tau.tui.tree_navigation"},
@@ -114,7 +115,7 @@ LATE = {
     "runtime/history/session_log.py": {"tau.core.conversation.system_state"},
     "runtime/session/operations.py": {
         *("tau.core.conversation.stats", "tau.runtime.history.html_export", "tau.runtime.history.jsonl_export"),
-        *("tau.runtime.session.bug_report", "tau.runtime.session.host_tools"),
+        *("tau.runtime.session.bug_report", "tau.runtime.session.host_tools", "tau.runtime.session.direct_calls"),
     },
     "runtime/app/handle.py": {
         *("tau.runtime.app.model_lists", "tau.runtime.app.permission_control"),

@@ -39,6 +39,12 @@ one), or log in with OAuth to a provider that models.json configures for it.""",
 usage: tau logout [PROVIDER]
 
 Remove the API key or the OAuth login of a provider from auth.json. Other entries stay.""",
+    "mcp": """\
+usage: tau mcp serve [--tools A,B] [--cwd DIR] [options]
+
+Be an MCP server on stdin and stdout. Its tools are tau, which lets the agent work on a prompt, and tau_reply, which
+continues; --tools also offers built-in tools by name (tau,tau_reply,read,grep). Sessions of the folder are resources.
+The options for models, permissions, sandbox and limits apply to every session.""",
     "sessions": """\
 usage: tau sessions [--all] [--session-dir DIR] [WORD ...]
 

@@ -104,6 +104,7 @@ COMMANDS = {
     "extension": "write a template for an extension",
     "login": "store an API key, or log in with OAuth",
     "logout": "remove a stored key or login",
+    "mcp": "tau mcp serve: be an MCP server, over stdio",
     "sessions": "list the sessions of this project",
     "trust": "trust this project, or revoke the trust",
     "warm": "keep a process ready, so that later starts are faster",

@@ -37,6 +37,7 @@ COMMANDS = {
     "extension": "tau.cli.extension",
     "login": "tau.cli.login",
     "logout": "tau.cli.login",
+    "mcp": "tau.cli.mcp_serve",
     "sessions": "tau.cli.sessions",
     "trust": "tau.cli.trust",
     "warm": "tau.cli.warm.command",

@@ -23,8 +23,8 @@ from tau.errors import CommandError
 from tau.records.base import UNSET, replace
 from tau.records.budgets import Budget
 from tau.records.commands import QueueMode
-from tau.records.events import CompactionResult
-from tau.records.messages import Assistant, Attachment, Custom, Image, Text
+from tau.records.events import CompactionResult, Outcome
+from tau.records.messages import Assistant, Attachment, Custom, Image, Text, ToolCall
 from tau.records.models import Model, ThinkingLevel
 from tau.records.replies import (
     BashResult,
@@ -220,6 +220,13 @@ class Operations:
     def set_tools(self, tools: Sequence[str | Tool]) -> None:
         """Make exactly these tools active, from the next turn on; unknown names are ignored."""
         self._session.tool_runner.set_active(tools)
+
+    async def call_tool(self, name: str, arguments: dict[str, Any]) -> tuple[Outcome, bool]:
+        """Call a tool without a model, checked as in a run. Returns its result, and True if it is an error."""
+        from tau.runtime.session.direct_calls import call_tool
+
+        call = ToolCall(f"call_{os.urandom(8).hex()}", name, arguments)
+        return await call_tool(self._session.tool_runner, call)
 
     @property
     def host_tools(self) -> HostTools:
