@@ -45,6 +45,17 @@ usage: tau mcp serve [--tools A,B] [--cwd DIR] [options]
 Be an MCP server on stdin and stdout. Its tools are tau, which lets the agent work on a prompt, and tau_reply, which
 continues; --tools also offers built-in tools by name (tau,tau_reply,read,grep). Sessions of the folder are resources.
 The options for models, permissions, sandbox and limits apply to every session.""",
+    "serve": """\
+usage: tau serve [--listen ADDRESS:PORT | --no-tcp] [--root DIR ...] [--idle TIME] [--max-live N]
+                 [--answer-timeout SECONDS] [--drain SECONDS] [options of sessions]
+       tau serve status
+
+Keep sessions open for clients that come and go: lines on a Unix socket below the agent folder, and HTTP and WebSocket
+with the extra (pip install 'tau-agent[serve]'). Sessions work in the current folder and below each --root. Options such
+as --model, --tools, --permissions and --sandbox set what clients get; clients can narrow them, never widen them.
+
+SIGTERM and Ctrl+C: runs may settle for --drain seconds, then they are aborted and everything is saved.
+tau serve status tells whether a host is running, since when, and which sessions are open.""",
     "sessions": """\
 usage: tau sessions [--all] [--session-dir DIR] [WORD ...]
 

@@ -38,6 +38,7 @@ COMMANDS = {
     "login": "tau.cli.login",
     "logout": "tau.cli.login",
     "mcp": "tau.cli.mcp_serve",
+    "serve": "tau.serve.command",
     "sessions": "tau.cli.sessions",
     "trust": "tau.cli.trust",
     "warm": "tau.cli.warm.command",

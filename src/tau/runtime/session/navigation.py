@@ -51,6 +51,7 @@ class Navigator:
         self._session = session
         self._switching = asyncio.Lock()
         self._closed = False
+        self.moved: Callable[[str], None] = lambda reason: None  # another session, or another place in it, is current
 
     def close(self) -> None:
         """Allow no more session switches: the log of the current session is about to be closed."""
@@ -188,6 +189,7 @@ class Navigator:
         session = self._session
         with session.runs.blocked():
             left, dropped = await self._leave(reason, log)
+        self.moved(reason)
         self.restore_state(restore=restore)
         this = ref(left)  # a log's file closes with the last reference to it, so avoid a cycle
         left.file.trouble = lambda error: session.write_failed(error, this())
@@ -345,6 +347,7 @@ class Navigator:
             if wanted.label is not None:
                 session.log.label(entry_id if summary is None else session.log.tree.leaf_id or entry_id, wanted.label)
             session.schedule_sync()
+            self.moved("navigate")
             await session.hooks.tell("session_tree", moved)
             return Navigated(editor_text=UNSET if text is None else text, leaf_id=session.log.tree.leaf_id)
 

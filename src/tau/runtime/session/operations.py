@@ -23,6 +23,7 @@ from tau.errors import CommandError
 from tau.records.base import UNSET, replace
 from tau.records.budgets import Budget
 from tau.records.commands import QueueMode
+from tau.records.entries import CommandKey
 from tau.records.events import CompactionResult, Outcome
 from tau.records.messages import Assistant, Attachment, Custom, Image, Text, ToolCall
 from tau.records.models import Model, ThinkingLevel
@@ -79,11 +80,15 @@ class Operations:
         queue: bool = False,
         attachments: Sequence[Attachment] = (),
         output_schema: OutputSchema | None = None,
+        key: CommandKey | None = None,
     ) -> Disposition:
-        """Submit input, and publish a queue update if the queues changed. With `queue` the input is only queued."""
+        """Submit input, and publish a queue update if the queues changed. With `queue` the input is only queued.
+
+        `key` is stored with the message.
+        """
         session = self._session
         done = await session.input.submit(
-            text, blocks, behavior, queue=queue, attachments=attachments, output_schema=output_schema
+            text, blocks, behavior, queue=queue, attachments=attachments, output_schema=output_schema, key=key
         )
         if done == "queued":
             await session.emit_queue_update()

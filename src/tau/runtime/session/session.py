@@ -20,6 +20,7 @@ from tau.errors import CommandError
 from tau.records.base import UNSET
 from tau.records.budgets import Budget
 from tau.records.dialogs import UiRequest
+from tau.records.entries import CommandKey
 from tau.records.events import (
     AgentSettled,
     BashUpdate,
@@ -144,6 +145,7 @@ class Session:
         behavior: QueueName | None,
         attachments: Sequence[Attachment] = (),
         output_schema: OutputSchema | None = None,
+        key: CommandKey | None = None,
     ) -> Disposition:
         """Run the prompt or queue it. When this returns, the message is in the run or in the queue, and on disk."""
         if self.runs.streaming:
@@ -151,7 +153,7 @@ class Session:
                 raise CommandError(BUSY)
             if output_schema is not None:
                 raise CommandError(NOT_QUEUED)
-            self.queue(behavior, text, blocks, attachments)
+            self.queue(behavior, text, blocks, attachments, key)
             return "queued"
         self.runs.check_open()
         model, output_schema = self.models.ready(), output_schema or self.output_schema
@@ -162,13 +164,13 @@ class Session:
         prompts: list[AnyMessage] = [message]
         if self.runs.busy:
             # The last run is not settled: this prompt runs next, and is recorded as queued until then.
-            self.log.pending_queue.record("follow_up", message)
+            self.log.pending_queue.record("follow_up", message, key)
         else:
             self.user_bash.flush()
             if self.log.lacks_level:
                 self.log.set_level(self.models.level)
             prompts = [*self.input.add_system_message(), message]
-            self.log.append_prompt(message)
+            self.log.append_prompt(message, key)
             self.navigator.report_damage()
         self.schedule_sync()
         self.runs.start([*prompts, *self.input.next_turn_messages()], output_schema)
@@ -179,11 +181,16 @@ class Session:
         return User([Text(text), *blocks], now(), kept)
 
     def queue(
-        self, queue: QueueName, text: str, blocks: Sequence[Text | Image], attachments: Sequence[Attachment] = ()
+        self,
+        queue: QueueName,
+        text: str,
+        blocks: Sequence[Text | Image],
+        attachments: Sequence[Attachment] = (),
+        key: CommandKey | None = None,
     ) -> None:
         message = self._user(text, blocks, attachments)
         self.queues.add(queue, message)
-        self.log.pending_queue.record(queue, message)
+        self.log.pending_queue.record(queue, message, key)
         self.schedule_sync()
 
     def clear_queues(self) -> tuple[list[str], list[str]]:
