@@ -154,11 +154,14 @@ class Channel:
             self.outgoing,
             envelope,
             client=self.client,
+            client_name=self.name,
             access=self.access,
             pace_s=(hello.pace or 0) / 1000,
             waits=hello.flow == "wait",
         )
         attached = attachment.attach(after, entry)
+        if previous is not None:
+            attachment.take_tools(previous)
         self.attachments[live.stream.id] = attachment
         return attached
 

@@ -78,8 +78,9 @@ class HostTools:
         self._tool_runner.host_tools = {name: tool for lender in self._lenders for name, tool in lender.tools.items()}
 
     def remove(self, lender: ToolLender) -> None:
-        self._lenders.remove(lender)
-        self.changed()
+        if lender in self._lenders:
+            self._lenders.remove(lender)
+            self.changed()
 
     @property
     def cancel_reason(self) -> CancelReason:
@@ -127,9 +128,12 @@ class ToolLender:
 
     def disconnect(self, seconds: float) -> None:
         """The connection is lost. Unless `reconnect` is called within the time, the tools are taken away."""
-        if self._send is not None:
-            self._send = None
-            self._expiry = asyncio.get_running_loop().call_later(seconds, self._expire)
+        self._send = None
+        self._cancel_expiry()
+        if self.tools or self._open:
+            self._expiry = asyncio.get_running_loop().call_later(seconds, self.remove)
+        else:
+            self.remove()
 
     def reconnect(self, send: Send) -> None:
         """The client is back. It gets its open requests again, since it may have missed them."""
@@ -151,7 +155,8 @@ class ToolLender:
         """True after `close`, and when the time to come back is over."""
         return self._gone
 
-    def _expire(self) -> None:
+    def remove(self) -> None:
+        """Close it, and take its tools away."""
         self.close()
         self._host_tools.remove(self)
 
