@@ -30,9 +30,11 @@ LAYERS = [
     {"errors", "concurrency"},
     {"records"},
     {"wire", "core"},
-    {"llm", "tools", "store", "extension_api", "export", "client", "screen", "mcp"},
+    {"llm", "tools", "store", "extension_api", "export", "screen", "mcp"},
+    {"functions"},
+    {"client"},
     {"runtime"},
-    {"rpc", "cli", "library", "tui"},
+    {"rpc", "cli", "library", "tui", "mcp_server"},
     {"serve"},
     {"__main__", "sync", "events", "extension", "hooks"},
 ]
@@ -69,7 +71,10 @@ INSIDE = {
 }
 
 # The table of front ends: the command line loads the one that was asked for.
-PASSAGES = {("cli/main.py", "rpc"), ("cli/main.py", "tui"), ("cli/main.py", "serve")}
+PASSAGES = {
+    *(("cli/main.py", "rpc"), ("cli/main.py", "tui"), ("cli/main.py", "serve")),
+    ("cli/mcp_serve.py", "mcp_server"),
+}
 
 PURE = {"errors", "records", "wire", "core", "llm", "export", "screen", "mcp"}
 IMPURE_FILES = {
@@ -97,6 +102,8 @@ LATE = {
         *("tau.cli.sessions", "tau.runtime.app.session_choice"),
         *("tau.store.listing", "tau.store.paths"),
     },
+    "client/client.py": {"tau.client.host_tools"},
+    "cli/mcp_serve.py": {"*"},
     "cli/login.py": {"getpass", "webbrowser"},
     "cli/mcp.py": {"*"},
     "cli/mcp_login.py": {"webbrowser"},
@@ -120,7 +127,7 @@ LATE = {
     "runtime/history/session_log.py": {"tau.core.conversation.system_state"},
     "runtime/session/operations.py": {
         *("tau.core.conversation.stats", "tau.runtime.history.html_export", "tau.runtime.history.jsonl_export"),
-        "tau.runtime.session.bug_report",
+        *("tau.runtime.session.bug_report", "tau.runtime.session.host_tools", "tau.runtime.session.direct_calls"),
     },
     "runtime/app/handle.py": {
         *("tau.runtime.app.model_lists", "tau.runtime.app.permission_control"),

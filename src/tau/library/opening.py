@@ -15,12 +15,12 @@ from typing import Any
 from tau.core.agent.budgets import NO_BUDGET
 from tau.core.checks.dialog_handlers import DialogHandler, Method
 from tau.errors import UsageError
+from tau.functions.function_tools import function_tool
+from tau.functions.threads import Threads
 from tau.library.agent import Agent
 from tau.library.arguments import check_names, check_open
-from tau.library.function_tools import function_tool
 from tau.library.hooks import Hook, Permission, ProgramHooks, Setup
 from tau.library.subscriptions import EventHandler, EventHub
-from tau.library.threads import Threads
 from tau.library.wording import in_python, python_errors
 from tau.records.base import encode
 from tau.records.budgets import Budget

@@ -121,6 +121,25 @@ class ToolEnd(Event, tag="tool_execution_end"):
     duration_ms: int | UnsetType = UNSET
 
 
+class ToolRequest(Event, tag="tool_request"):
+    """The model calls a tool of this client, which answers with `tool_result`. `timeout` is in milliseconds."""
+
+    id: str
+    tool_call_id: str
+    tool_name: str
+    arguments: dict[str, Any]
+    timeout: int | UnsetType = UNSET
+
+
+class ToolRequestCancelled(Event, tag="tool_request_cancelled"):
+    """The result of a tool request is no longer needed: the run was aborted, the time is over, or the session was
+    left.
+    """
+
+    id: str
+    reason: Literal["aborted", "timeout", "session"]
+
+
 class QueueUpdate(Event, tag="queue_update"):
     """The queues changed. Contains the texts of all queued messages."""
 
@@ -261,6 +280,8 @@ AnyEvent = (
     | ToolStart
     | ToolUpdate
     | ToolEnd
+    | ToolRequest
+    | ToolRequestCancelled
     | QueueUpdate
     | CompactionStart
     | CompactionEnd

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from tau.core.agent.loop import ToolDone, error_outcome
 from tau.core.checks.schema import check_arguments, validation_error
@@ -26,6 +26,7 @@ from tau.tools.registry import TOOLS
 
 if TYPE_CHECKING:
     from tau.runtime.telemetry.observer import SessionObserver
+ToolSource = Literal["builtin", "extension", "host", "mcp", "program"]
 
 
 class PermissionGate(Protocol):
@@ -90,7 +91,9 @@ class ToolRunner:
         self._signal = AbortSignal()
         self._active: list[str] | None = None  # selected by an extension; None: the usual ones
         self._known_at_selection: frozenset[str] = frozenset()  # tools that were added later are active too
+        self._program_tools: dict[str, Tool] = {}  # added by the embedding program while the session is open
         self._extra_tools: Mapping[str, Tool] = {}  # for the current prompt; they shadow others of the same name
+        self.host_tools: Mapping[str, Tool] = {}  # lent by clients; they shadow built-in tools of the same name
         self.permission_gate = permission_gate
         self.observer: SessionObserver | None = None
         self.mcp: McpTools | None = None
@@ -101,19 +104,28 @@ class ToolRunner:
     @property
     def all_tools(self) -> dict[str, Tool]:
         """All tools that the model could get. A tool of an extension replaces a built-in one of the same name."""
-        more = {} if self.mcp is None else self.mcp.offered
-        return {**TOOLS, **self._services.tools, **self._hooks.extensions.tools, **more}
+        return {**TOOLS, **self._services.tools, **self._program_tools, **self._added_tools}
+
+    @property
+    def extension_tools(self) -> Mapping[str, Tool]:
+        return self._hooks.extensions.tools
+
+    @property
+    def _added_tools(self) -> Mapping[str, Tool]:
+        """Tools that the model has without being selected, unless `set_active` leaves them out."""
+        added = self.extension_tools
+        if self.host_tools:
+            added = {**added, **self.host_tools}
+        return added if self.mcp is None else {**added, **self.mcp.offered}
 
     @property
     def tools(self) -> Mapping[str, Tool]:
-        """The tools that the model has. A tool that an extension registers is among them immediately."""
+        """The tools that the model has. A tool that an extension or a client adds is among them immediately."""
         return {**self._selected_tools, **self._extra_tools} if self._extra_tools else self._selected_tools
 
     @property
     def _selected_tools(self) -> Mapping[str, Tool]:
-        added = self._hooks.extensions.tools
-        if self.mcp is not None:
-            added = {**added, **self.mcp.offered}
+        added = self._added_tools
         if not added and self._active is None:
             return self._services.tools
         known = self.all_tools
@@ -121,8 +133,19 @@ class ToolRunner:
         names = [*active, *(name for name in added if name not in self._known_at_selection)]
         return {name: known[name] for name in names if name in known}
 
-    def set_active(self, names: Sequence[str]) -> None:
+    def source(self, name: str) -> ToolSource:
+        """Where a tool comes from."""
+        if name in self.host_tools:
+            return "host"
+        if name in self.extension_tools:
+            return "extension"
+        own = self._program_tools.get(name) or self._services.tools.get(name)
+        return "builtin" if own is None or own is TOOLS.get(name) else "program"
+
+    def set_active(self, tools: Sequence[str | Tool]) -> None:
         """Give the model these tools and no others; unknown names are ignored."""
+        self._program_tools |= {tool.name: tool for tool in tools if isinstance(tool, Tool)}
+        names = [tool.name if isinstance(tool, Tool) else tool for tool in tools]
         known = self.all_tools
         self._active = [name for name in names if name in known]
         self._known_at_selection = frozenset(known)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tau.core.agent.queues import QueueName
 from tau.core.agent.structured_output import OutputSchema
@@ -24,13 +24,14 @@ from tau.records.base import UNSET, replace
 from tau.records.budgets import Budget
 from tau.records.commands import QueueMode
 from tau.records.entries import CommandKey
-from tau.records.events import CompactionResult
-from tau.records.messages import Assistant, Attachment, Custom, Image, Text
+from tau.records.events import CompactionResult, Outcome
+from tau.records.messages import Assistant, Attachment, Custom, Image, Text, ToolCall
 from tau.records.models import Model, ThinkingLevel
 from tau.records.replies import (
     BashResult,
     ContextUsage,
     Disposition,
+    ListedTool,
     McpServerRow,
     McpServers,
     Navigated,
@@ -48,6 +49,9 @@ from tau.runtime.session import choices
 from tau.runtime.session.session import BUSY, Session
 from tau.runtime.session.state import StateReader
 from tau.tools import Tool
+
+if TYPE_CHECKING:
+    from tau.runtime.session.host_tools import HostTools
 
 MIN_INDEXED_BYTES = 1024 * 1024  # a smaller session is read within milliseconds when a client asks
 MODES: dict[QueueName, str] = {"steer": "steeringMode", "follow_up": "followUpMode"}
@@ -228,9 +232,26 @@ class Operations:
         self._session.budget.set(budget)
         return self._session.budget.limits
 
-    def set_tools(self, names: Sequence[str]) -> None:
+    def set_tools(self, tools: Sequence[str | Tool]) -> None:
         """Make exactly these tools active, from the next turn on; unknown names are ignored."""
-        self._session.tool_runner.set_active(names)
+        self._session.tool_runner.set_active(tools)
+
+    async def call_tool(self, name: str, arguments: dict[str, Any]) -> tuple[Outcome, bool]:
+        """Call a tool without a model, checked as in a run. Returns its result, and True if it is an error."""
+        from tau.runtime.session.direct_calls import call_tool
+
+        call = ToolCall(f"call_{os.urandom(8).hex()}", name, arguments)
+        return await call_tool(self._session.tool_runner, call)
+
+    @property
+    def host_tools(self) -> HostTools:
+        """The tools that clients lend to this session."""
+        from tau.runtime.session.host_tools import HostTools
+
+        session = self._session
+        if session.host_tools is None:
+            session.host_tools = HostTools(session.tool_runner, lambda: session.navigator.switching)
+        return session.host_tools
 
     async def reload(self) -> None:
         """Search again for context files, skills and templates, and reload extensions from files."""
@@ -363,6 +384,15 @@ class Operations:
 
     def all_tools(self) -> dict[str, Tool]:
         return dict(self._session.tool_runner.all_tools)
+
+    def listed_tools(self) -> list[ListedTool]:
+        """All tools, with their source, and whether the model has them."""
+        runner = self._session.tool_runner
+        active = runner.tools
+        return [
+            ListedTool(name, tool.description, runner.source(name), name in active)
+            for name, tool in runner.all_tools.items()
+        ]
 
     def active_tools(self) -> list[str]:
         return list(self._session.tool_runner.tools)

@@ -59,6 +59,7 @@ from tau.runtime.session.user_bash import UserBash
 from tau.store.resource_query import ResourceQuery
 
 if TYPE_CHECKING:
+    from tau.runtime.session.host_tools import HostTools
     from tau.runtime.session.mcp_access import McpAccess
 
 logger = logging.getLogger(__name__)
@@ -102,6 +103,7 @@ class Session:
         self.resources = Resources(resource_query, services.machine.in_thread, self.emit_nowait)
         gate = None if permissions is None else permissions(self.dialogs)
         self.tool_runner = ToolRunner(services, lambda: self.settings, self.hooks, gate)
+        self.host_tools: HostTools | None = None  # made when a client first lends tools
         self.local = Local()
         self.model_client = ModelClient(
             self, services, models, self.resources, self.tool_runner, self.hooks, self.budget, self.local

@@ -4,7 +4,8 @@
         '''The weather forecast for a city.'''
 
 The model sees the name, the docstring and the parameters. A parameter named `context` is hidden from the model and
-receives a CallContext.
+receives a CallContext. An agent in this process calls them directly (`tau.open(tools=...)`); for an agent in another
+process the client calls them (`RpcClient(tools=...)`).
 """
 
 from __future__ import annotations
@@ -18,8 +19,7 @@ from typing import Any, TypeVar, overload
 
 from tau.errors import UsageError
 from tau.extension_api.schemas import Undescribable, check_parameters, description_of, schema_of
-from tau.library.arguments import CALLABLE, OPTIONAL_STRING, check_argument
-from tau.library.threads import Threads
+from tau.functions.threads import Threads
 from tau.records.base import encode
 from tau.records.events import Outcome
 from tau.records.messages import Image, Text
@@ -87,11 +87,11 @@ def tool(
     Raises UsageError if the model cannot be told what to pass: a parameter without an annotation, or with a type that
     has no JSON Schema. `parameters`, a JSON Schema, describes them instead.
     """
-    check_argument("name", name, OPTIONAL_STRING)
-    check_argument("description", description, OPTIONAL_STRING)
+    _check("name", name, "a string or None", name is None or isinstance(name, str))
+    _check("description", description, "a string or None", description is None or isinstance(description, str))
 
     def mark(function: F) -> F:
-        check_argument("function", function, CALLABLE)
+        _check("function", function, "a function", callable(function))
         if parameters is None:
             with suppress(NameError):  # a name that is defined later; `tau.open` checks again
                 _check_parameters(function, name or _name_of(function))
@@ -130,6 +130,11 @@ def function_tool(function: Callable[..., Any], threads: Threads) -> Tool:
 
     description = str(overrides.get("description") or description_of(function) or name)
     return Tool(name, description, description.partition("\n")[0], schema, run)
+
+
+def _check(name: str, value: object, expected: str, fits: bool) -> None:
+    if not fits:
+        raise UsageError(f"{name}: expected {expected} but got {type(value).__name__}")
 
 
 def _name_of(function: Callable[..., Any]) -> str:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from inspect import isawaitable
+from inspect import isawaitable, iscoroutinefunction
 from typing import Any
 
 from tau.concurrency.threads import run_in_thread
-from tau.library.subscriptions import is_async
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    """True for coroutine functions, and for objects whose `__call__` is one."""
+    return iscoroutinefunction(function) or iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
 
 
 class Threads:
