@@ -32,7 +32,7 @@ LAYERS = [
     {"wire", "core"},
     {"llm", "tools", "store", "extension_api", "export", "client", "screen"},
     {"runtime"},
-    {"rpc", "cli", "library", "tui"},
+    {"rpc", "cli", "library", "tui", "acp"},
     {"__main__", "sync", "events", "extension", "hooks"},
 ]
 LEVEL = {package: level for level, packages in enumerate(LAYERS) for package in packages}
@@ -63,7 +63,7 @@ INSIDE = {
 }
 
 # The table of front ends: the command line loads the one that was asked for.
-PASSAGES = {("cli/main.py", "rpc"), ("cli/main.py", "tui")}
+PASSAGES = {("cli/main.py", "rpc"), ("cli/main.py", "tui"), ("cli/main.py", "acp")}
 
 PURE = {"errors", "records", "wire", "core", "llm", "export", "screen"}
 IMPURE_FILES = {
@@ -115,7 +115,10 @@ LATE = {
     "runtime/app/handle.py": {
         *("tau.runtime.app.model_lists", "tau.runtime.app.permission_control"),
         *("tau.runtime.app.session_files", "tau.runtime.session.extension_actions"),
+        "tau.tools.preview",
     },
+    "acp/server.py": {"tau.acp.sessions"},
+    "acp/methods.py": {"tau.acp.prompts"},
     "runtime/app/attachments.py": {"importlib.util"},
     "runtime/machine/files.py": {"tempfile"},
     "runtime/protocol/pipes.py": {"fcntl"},
@@ -336,7 +339,7 @@ def test_front_ends_know_a_session_only_through_its_handle() -> None:
     found = [
         f"{module.path} may not import {one.name}"
         for module in MODULES
-        if module.package in ("rpc", "cli", "library", "tui")
+        if module.package in ("rpc", "cli", "library", "tui", "acp")
         for one in imports_of(module)
         if one.name in forbidden or one.name.rpartition(".")[0] in forbidden
     ]

@@ -8,6 +8,7 @@ the machine of its run.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from tau.core.agent.loop import ToolDone, error_outcome
@@ -61,6 +62,8 @@ class ToolRunner:
         self._known_at_selection: frozenset[str] = frozenset()  # tools that were added later are active too
         self._extra_tools: Mapping[str, Tool] = {}  # for the current prompt; they shadow others of the same name
         self.permission_gate = permission_gate
+        # Takes the id of a call, a path, and the contents before and after; called in a thread. For a front end.
+        self.file_changed: Callable[[str, str, bytes | None, bytes], None] | None = None
         self.reset()
 
     # Available tools.
@@ -138,8 +141,9 @@ class ToolRunner:
         resize = self._settings().images.auto_resize
         withheld = None if self.permission_gate is None else self.permission_gate.withheld(call.name, arguments)
         checked = None if self.permission_gate is None else self.permission_gate.checked(call)
+        changed = None if self.file_changed is None else partial(self.file_changed, call.id)
         context = ToolContext(
-            self._machine, self._services.cwd, progress, self._reads, resize, call.id, withheld, checked
+            self._machine, self._services.cwd, progress, self._reads, resize, call.id, withheld, checked, changed
         )
         return await self.tools[call.name].run(arguments, context)
 
