@@ -62,7 +62,7 @@ PHASES: dict[str, tuple[Json, Reached, str, list[str]]] = {
 }
 
 
-@pytest.mark.promise("ACP5")
+@pytest.mark.promise("K05")
 @pytest.mark.parametrize("phase", PHASES)
 def test_a_cancel_is_answered_soon_in_every_phase_and_the_next_prompt_works(phase: str, tmp_path: Path) -> None:
     answer, reached, name, args = PHASES[phase]

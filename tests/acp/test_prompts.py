@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import itertools
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -136,7 +137,10 @@ def test_progress_is_limited_and_the_result_is_whole(tmp_path: Path) -> None:
 def test_ids_of_calls_are_unique_although_models_repeat_theirs(tmp_path: Path) -> None:
     async def case(peer: Peer, session: str) -> None:
         await peer.prompt(session)
-        assert {id: one["status"] for id, one in peer.calls().items()} == {"call_1": "completed", "call_1#2": "completed"}
+        assert {id: one["status"] for id, one in peer.calls().items()} == {
+            "call_1": "completed",
+            "call_1#2": "completed",
+        }
 
     run(case, tmp_path, tool("bash", command="true"), tool("bash", command="true"), {"text": "done"})
 
@@ -185,7 +189,7 @@ def test_wrong_blocks_are_refused_by_the_name_of_their_field(tmp_path: Path) -> 
     run(case, tmp_path)
 
 
-@pytest.mark.promise("ACP3")
+@pytest.mark.promise("K03")
 def test_a_failed_answer_is_an_error_and_not_a_normal_end(tmp_path: Path) -> None:
     async def case(peer: Peer, session: str) -> None:
         with pytest.raises(Failure) as failed:
@@ -232,7 +236,7 @@ def test_usage_and_cost_are_sent_and_never_repeated(tmp_path: Path) -> None:
         await peer.prompt(session)
         updates = peer.updates("usage_update")
         assert updates[-1]["used"] > 0 and updates[-1]["cost"]["currency"] == "USD"
-        assert all(one != other for one, other in zip(updates, updates[1:], strict=False))
+        assert all(one != other for one, other in itertools.pairwise(updates))
 
     run(case, tmp_path, {"text": "ok", "usage": {"input": 100, "output": 20}})
 

@@ -65,7 +65,7 @@ def test_a_permission_question_shows_the_real_call_and_its_diff_before_anything_
     run(case, tmp_path, tool("edit", path="a.txt", oldText="two", newText="2"), OK, args=["--permissions", "ask"])
 
 
-@pytest.mark.promise("ACP4")
+@pytest.mark.promise("K04")
 @pytest.mark.parametrize(
     "answer",
     [

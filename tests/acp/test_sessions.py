@@ -12,6 +12,13 @@ import pytest
 from support.acp_peer import EVERYTHING, Failure, Peer, memory_peer
 from support.rpc_process import Json
 
+HOLDER = """
+import fcntl, sys
+file = open(sys.argv[1], "r+")
+fcntl.flock(file, fcntl.LOCK_EX)
+print("locked", flush=True)
+sys.stdin.read()
+"""
 UNKNOWN = "01a1e396-0000-7000-8000-000000000000"
 
 
@@ -48,7 +55,12 @@ def test_initialize_says_what_is_offered_and_is_answered_again(tmp_path: Path) -
             for version in (1, 2, 65535):
                 result = await peer.call("initialize", protocolVersion=version, clientCapabilities=EVERYTHING)
                 assert result["protocolVersion"] == 1
-                assert result["agentCapabilities"]["sessionCapabilities"].keys() == {"list", "resume", "close", "delete"}
+                assert result["agentCapabilities"]["sessionCapabilities"].keys() == {
+                    "list",
+                    "resume",
+                    "close",
+                    "delete",
+                }
             assert [one["id"] for one in result["authMethods"]] == ["key", "setup"]
             assert result["authMethods"][1]["args"] == ["--setup"]
 
@@ -109,7 +121,13 @@ def test_a_session_is_replayed_from_its_file(tmp_path: Path) -> None:
     work.mkdir()
     (work / "a.txt").write_text("two\n")
     answers = (
-        {"blocks": [{"thinking": "Hm."}, {"text": "Editing."}, *tool("edit", path="a.txt", oldText="two", newText="2")["blocks"]]},
+        {
+            "blocks": [
+                {"thinking": "Hm."},
+                {"text": "Editing."},
+                *tool("edit", path="a.txt", oldText="two", newText="2")["blocks"],
+            ]
+        },
         tool("bash", "call_2", command="exit 4"),
         {"text": "done"},
     )
@@ -236,7 +254,12 @@ def test_a_session_that_another_process_has_open_is_neither_loaded_nor_deleted(t
             file = next((tmp_path / "agent" / "sessions").rglob("*.jsonl"))
             await peer.call("session/close", sessionId=session)
             holder = await asyncio.create_subprocess_exec(
-                *("python3", "-c", "import fcntl,sys;f=open(sys.argv[1],'r+');fcntl.flock(f,fcntl.LOCK_EX);print('x',flush=True);sys.stdin.read()", str(file)),
+                *(
+                    "python3",
+                    "-c",
+                    HOLDER,
+                    str(file),
+                ),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
             )
@@ -256,7 +279,12 @@ def test_choices_are_complete_and_only_offered_values_are_taken(tmp_path: Path) 
     async def case(peer: Peer) -> None:
         result = await peer.call("session/new", cwd=str(tmp_path / "work"), mcpServers=[])
         session, options = result["sessionId"], {one["id"]: one for one in result["configOptions"]}
-        assert [*options] == ["mode", "model", "compaction"] or [*options] == ["mode", "model", "thinking", "compaction"]
+        assert [*options] == ["mode", "model", "compaction"] or [*options] == [
+            "mode",
+            "model",
+            "thinking",
+            "compaction",
+        ]
         assert result["modes"]["currentModeId"] == options["mode"]["currentValue"] == "auto"
         model = options["model"]["currentValue"]
         values = [one["value"] for group in options["model"]["options"] for one in group["options"]]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tau.cli.flags import ParsedArguments
 from tau.cli.session_options import harden, session_options
+from tau.cli.suggestions import unknown_flags_error
 from tau.errors import UsageError
 from tau.records.base import replace
 from tau.runtime.app.config import ProjectConfig
@@ -21,9 +22,6 @@ from tau.store.keys import Keys
 from tau.store.paths import agent_dir
 from tau.store.sessions import folder_for
 
-# Flags that choose a session: the client does that.
-SESSION_FLAGS = ("continue", "resume", "session", "session-id", "fork", "name")
-
 
 class FlagLoader:
     """The Loader of acp/sessions.py."""
@@ -35,12 +33,15 @@ class FlagLoader:
         self.asks = options.permissions == "ask"
         # "ask" is a mode that the user of the client can change; rules are fixed.
         self._options = replace(options, permissions=None) if self.asks else options
+        self._unknown = arguments.unknown
         self._has_warned = False
 
     def load(self, cwd: str, target: SessionTarget) -> SessionFactory:
         given = self._options.session
         target = replace(target, kept=given.kept, folder=given.folder)
         factory = load(agent_dir(), replace(self._options, session=target), os.environ, cwd)
+        if self._unknown and not factory.extensions:  # else an extension may define it
+            raise UsageError(unknown_flags_error(self._unknown))
         hide_in_log(factory.models.keys.known_secrets)
         harden(factory, self._key)
         if not self._has_warned:  # once: most of them are about files of the user
@@ -64,10 +65,3 @@ class FlagLoader:
             keys.set_key(provider, key)
         models, _ = known_models(agent_dir(), keys)
         return bool(self._key) or any(keys.has(provider) for provider in models.catalog.providers)
-
-
-def check_flags(arguments: ParsedArguments) -> None:
-    """Refuse what has no meaning in this mode. Raises UsageError."""
-    chosen = [flag for flag in SESSION_FLAGS if flag in arguments.flags]
-    if chosen:
-        raise UsageError(f"--{chosen[0]} is not for tau acp: the client chooses the session.")

@@ -45,6 +45,7 @@ COMMANDS = {
 }
 # First words that pi always takes as a command. They manage packages, which this version does not have.
 PACKAGE_COMMANDS = ("install", "remove", "uninstall", "update", "list", "config")
+SESSION_FLAGS = ("continue", "resume", "session", "session-id", "fork", "name")  # they choose or name a session
 NO_PROMPT = "There is no prompt: give a message, or pipe text to stdin."
 
 
@@ -182,7 +183,10 @@ def start_acp(arguments: ParsedArguments) -> NoReturn:
         _terminal().log_to_stderr()
         logins = arguments._replace(words=["login", *arguments.words[1:]])
         sys.exit(import_module("tau.cli.login").main(logins))
-    if arguments.words[1:]:
+    chosen = [flag for flag in SESSION_FLAGS if flag in arguments.flags]
+    if chosen:
+        raise UsageError(f"--{chosen[0]} is not for tau acp: the client chooses the session.")
+    if [word for word in arguments.words if word != "acp"]:
         raise UsageError("tau acp takes no messages: the client sends them.")
     _exit_on_signals()
     load_quickly()
