@@ -30,7 +30,7 @@ LAYERS = [
     {"errors", "concurrency"},
     {"records"},
     {"wire", "core"},
-    {"llm", "tools", "store", "extension_api", "export", "client", "screen"},
+    {"llm", "tools", "store", "extension_api", "export", "client", "screen", "mcp"},
     {"runtime"},
     {"rpc", "cli", "library", "tui", "acp"},
     {"__main__", "sync", "events", "extension", "hooks"},
@@ -55,17 +55,18 @@ INSIDE = {
         "login": {""},
         "models": {"", "login"},
         "extensions": {"", "models"},
+        "mcp": {"", "machine", "login", "extensions"},
         "runs": {"", "extensions", "history", "models"},
-        "session": {"", "runs", "extensions", "history", "models"},
+        "session": {"", "runs", "extensions", "history", "models", "mcp"},
         "protocol": {"", "session"},
-        "app": {"", "machine", "sandbox", "session", "runs", "extensions", "history", "models", "login"},
+        "app": {"", "machine", "sandbox", "session", "runs", "extensions", "history", "models", "login", "mcp"},
     },
 }
 
 # The table of front ends: the command line loads the one that was asked for.
 PASSAGES = {("cli/main.py", "rpc"), ("cli/main.py", "tui"), ("cli/main.py", "acp")}
 
-PURE = {"errors", "records", "wire", "core", "llm", "export", "screen"}
+PURE = {"errors", "records", "wire", "core", "llm", "export", "screen", "mcp"}
 IMPURE_FILES = {
     *("llm/http.py", "llm/http_pool.py", "llm/http_connection.py", "llm/http_request.py", "llm/socks.py"),
     *("llm/aws.py", "llm/gcp.py"),
@@ -91,6 +92,8 @@ LATE = {
         *("tau.store.listing", "tau.store.paths"),
     },
     "cli/login.py": {"getpass", "webbrowser"},
+    "cli/mcp.py": {"*"},
+    "cli/mcp_login.py": {"webbrowser"},
     "cli/doctor.py": {"tau.runtime.sandbox.landlock"},
     "tui/commands_tree.py": {"tau.tui.tree_navigation"},
     "tui/interface.py": {"tau.screen.warm_up", "tau.tui.transcript_viewer"},
@@ -140,7 +143,9 @@ LATE = {
         "tau.llm.scripted",
         *("tau.runtime.sandbox.files", "tau.runtime.sandbox.policy", "tau.tools.preview"),
         *("tau.runtime.app.settings_control", "tau.runtime.app.login_control", "tau.runtime.app.trust_control"),
+        "tau.runtime.app.mcp_start",
     },
+    "runtime/app/mcp_start.py": {"tau.runtime.app.mcp_plan"},
     "runtime/app/extension_plan.py": {"tau.runtime.session.extension_actions", "tau.runtime.extensions.loader"},
     "export/markdown.py": {"pyromark"},
     "export/safe.py": {"nh3"},

@@ -50,6 +50,23 @@ one), or log in with OAuth to a provider that models.json configures for it.""",
 usage: tau logout [PROVIDER]
 
 Remove the API key or the OAuth login of a provider from auth.json. Other entries stay.""",
+    "mcp": """\
+usage: tau mcp list [--json]
+       tau mcp add NAME [-l] [--env K=V ...] [--cwd DIR] [--exposure E] [--description TEXT] -- COMMAND ARGS...
+       tau mcp add NAME [-l] --url URL [--header K=V ...] [--bearer-token-env-var NAME] [--oauth-client-id ID]
+       tau mcp add [-l] --from FILE [NAME ...]
+       tau mcp remove NAME [-l]
+       tau mcp doctor [NAME ...] [--refresh] [--json]
+       tau mcp login NAME
+       tau mcp logout NAME
+       tau mcp call SERVER TOOL [JSON]
+
+Manage MCP servers. list starts nothing. add writes to mcp.json in the agent folder, with -l to .pi/mcp.json of this
+project; --from copies servers from a file of Claude, Cursor, VS Code, Codex or opencode. doctor starts each server
+and tells what it offers, what changed, and why one fails. login signs in with OAuth. call prints the result of one
+tool call as JSON.
+
+Exit code 1 if an entry is invalid (list), a server is not ready (doctor) or a call fails (call).""",
     "sessions": """\
 usage: tau sessions [--all] [--session-dir DIR] [WORD ...]
 

@@ -39,6 +39,7 @@ COMMANDS = {
     "extension": "tau.cli.extension",
     "login": "tau.cli.login",
     "logout": "tau.cli.login",
+    "mcp": "tau.cli.mcp",
     "sessions": "tau.cli.sessions",
     "trust": "tau.cli.trust",
     "warm": "tau.cli.warm.command",
@@ -46,6 +47,7 @@ COMMANDS = {
 # First words that pi always takes as a command. They manage packages, which this version does not have.
 PACKAGE_COMMANDS = ("install", "remove", "uninstall", "update", "list", "config")
 SESSION_FLAGS = ("continue", "resume", "session", "session-id", "fork", "name")  # they choose or name a session
+OWN_ARGUMENTS = ("mcp",)  # commands that parse what follows them themselves
 NO_PROMPT = "There is no prompt: give a message, or pipe text to stdin."
 
 
@@ -73,7 +75,11 @@ def _terminal() -> Any:
 def main(program: str, argv: list[str]) -> int:
     try:
         _check_first_word(program, argv)
-        code = run(program, parse(argv))
+        if program == "tau" and argv and argv[0] in OWN_ARGUMENTS:
+            _terminal().log_to_stderr()
+            code: int = import_module(COMMANDS[argv[0]]).main(argv[1:])
+        else:
+            code = run(program, parse(argv))
         if sys.stdout is None:
             _terminal().complain("Error: the output could not be written: stdout is closed.")
             return FAILED

@@ -244,6 +244,16 @@ async def set_session_name(session: Operations, command: c.SetSessionName) -> Un
     return UNSET
 
 
+@handles(c.GetMcpServers)
+async def get_mcp_servers(session: Operations, command: c.GetMcpServers) -> r.McpServers:
+    return await session.mcp_servers()
+
+
+@handles(c.RestartMcpServer)
+async def restart_mcp_server(session: Operations, command: c.RestartMcpServer) -> r.McpServerRow:
+    return await session.restart_mcp_server(command.server)
+
+
 @handles(c.GetCommands)
 async def get_commands(session: Operations, command: c.GetCommands) -> r.SlashCommands:
     return r.SlashCommands(await session.commands())

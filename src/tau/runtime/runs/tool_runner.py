@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from tau.core.agent.loop import ToolDone, error_outcome
 from tau.core.checks.schema import check_arguments, validation_error
-from tau.errors import Aborted
+from tau.errors import Aborted, ToolError
 from tau.records.events import Outcome
 from tau.records.messages import ToolCall
 from tau.records.settings import Settings
@@ -30,6 +30,10 @@ class PermissionGate(Protocol):
 
     denials: list[str]  # the reason of each denial
 
+    @property
+    def asks_only(self) -> bool:
+        """True for `--permissions ask`: nothing but the built-in rule, which allows what only reads."""
+
     async def permit(self, call: ToolCall, arguments: dict[str, Any]) -> Outcome | None:
         """Return None if the call may run, otherwise the refusal."""
 
@@ -43,6 +47,26 @@ class PermissionGate(Protocol):
         """
 
     def forget(self) -> None: ...
+
+    def revoke_tool(self, tool: str) -> None:
+        """Forget that the user has allowed a tool for the session."""
+
+
+class McpTools(Protocol):
+    """Tools of MCP servers, which may change between model calls. Implemented in runtime/session/mcp_access.py."""
+
+    @property
+    def offered(self) -> Mapping[str, Tool]:
+        """The tools that the model has now, in order, after all others."""
+
+    def find(self, name: str) -> Tool | None:
+        """A tool that the model does not have, but may call."""
+
+    def is_harmless(self, name: str) -> bool:
+        """True for a tool that `--permissions ask` need not ask about."""
+
+    async def before_model_call(self) -> None:
+        """Called before each model call; may wait a moment for tools that are about to be known."""
 
 
 class ToolRunner:
@@ -64,6 +88,7 @@ class ToolRunner:
         self.permission_gate = permission_gate
         # Takes the id of a call, a path, and the contents before and after; called in a thread. For a front end.
         self.file_changed: Callable[[str, str, bytes | None, bytes], None] | None = None
+        self.mcp: McpTools | None = None
         self.reset()
 
     # Available tools.
@@ -71,7 +96,8 @@ class ToolRunner:
     @property
     def all_tools(self) -> dict[str, Tool]:
         """All tools that the model could get. A tool of an extension replaces a built-in one of the same name."""
-        return {**TOOLS, **self._services.tools, **self._hooks.extensions.tools}
+        more = {} if self.mcp is None else self.mcp.offered
+        return {**TOOLS, **self._services.tools, **self._hooks.extensions.tools, **more}
 
     @property
     def tools(self) -> Mapping[str, Tool]:
@@ -81,6 +107,8 @@ class ToolRunner:
     @property
     def _selected_tools(self) -> Mapping[str, Tool]:
         added = self._hooks.extensions.tools
+        if self.mcp is not None:
+            added = {**added, **self.mcp.offered}
         if not added and self._active is None:
             return self._services.tools
         known = self.all_tools
@@ -117,7 +145,7 @@ class ToolRunner:
 
     async def check(self, call: ToolCall) -> dict[str, Any] | Outcome:
         """Return the arguments to run with, or the refusal of the call."""
-        tool = self.tools.get(call.name)
+        tool = self._find(call.name)
         if tool is None:
             return error_outcome(f"Tool {call.name} not found")
         arguments = _checked_arguments(tool, call.arguments)
@@ -135,6 +163,8 @@ class ToolRunner:
         """Return the refusal of a call, or None if it may run. Exempt are extra tools: they only take a result."""
         if self.permission_gate is None or call.name in self._extra_tools:
             return None
+        if self.mcp is not None and self.permission_gate.asks_only and self.mcp.is_harmless(call.name):
+            return None
         return await self.permission_gate.permit(call, arguments)
 
     async def execute(self, call: ToolCall, arguments: dict[str, Any], progress: Callable[[Outcome], None]) -> Outcome:
@@ -145,7 +175,14 @@ class ToolRunner:
         context = ToolContext(
             self._machine, self._services.cwd, progress, self._reads, resize, call.id, withheld, checked, changed
         )
-        return await self.tools[call.name].run(arguments, context)
+        tool = self._find(call.name)
+        if tool is None:  # it was removed meanwhile
+            raise ToolError(f"Tool {call.name} not found")
+        return await tool.run(arguments, context)
+
+    def _find(self, name: str) -> Tool | None:
+        tool = self.tools.get(name)
+        return self.mcp.find(name) if tool is None and self.mcp is not None and self._active is None else tool
 
     async def review(self, done: ToolDone, arguments: dict[str, Any]) -> ToolDone:
         """Return the result after the `tool_result` hooks of extensions."""

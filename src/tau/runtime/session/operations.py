@@ -30,6 +30,8 @@ from tau.records.replies import (
     BashResult,
     ContextUsage,
     Disposition,
+    McpServerRow,
+    McpServers,
     Navigated,
     Queues,
     SessionRow,
@@ -220,6 +222,8 @@ class Operations:
     async def reload(self) -> None:
         """Search again for context files, skills and templates, and reload extensions from files."""
         await self._session.resources.reload()
+        if self._session.mcp is not None:
+            await self._session.mcp.reload()
         self.request_reload()
 
     def request_reload(self) -> None:
@@ -398,7 +402,19 @@ class Operations:
 
     async def commands(self) -> list[SlashCommand]:
         """Commands of extensions, prompt templates and skills."""
-        return [*self._session.extension_lifecycle.commands(), *await self._session.resources.commands()]
+        session = self._session
+        prompts = [] if session.mcp is None else await session.mcp.commands()
+        return [*session.extension_lifecycle.commands(), *await session.resources.commands(), *prompts]
+
+    async def mcp_servers(self) -> McpServers:
+        """The configured MCP servers and their states. Starts none."""
+        return McpServers([]) if self._session.mcp is None else await self._session.mcp.rows()
+
+    async def restart_mcp_server(self, name: str) -> McpServerRow:
+        """Start a server again, also one that failed too often."""
+        if self._session.mcp is None:
+            raise CommandError("No MCP server is configured.")
+        return await self._session.mcp.restart(name)
 
     async def sessions(self, *, everywhere: bool) -> list[SessionRow]:
         """List the sessions of this project, or of all projects, newest first."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tau.core.agent.budgets import NO_BUDGET
 from tau.core.agent.draft import Draft, Update
@@ -57,6 +57,9 @@ from tau.runtime.session.navigation import Navigator
 from tau.runtime.session.user_bash import UserBash
 from tau.store.resource_query import ResourceQuery
 
+if TYPE_CHECKING:
+    from tau.runtime.session.mcp_access import McpAccess
+
 logger = logging.getLogger(__name__)
 NOT_QUEUED = "A message that is queued cannot have an outputSchema of its own: it becomes a part of the run under way."
 BUSY = "Agent is already processing. Specify streamingBehavior ('steer' or 'followUp') to queue the message."
@@ -80,6 +83,7 @@ class Session:
         output_schema: OutputSchema | None = None,
         permissions: Callable[[Dialogs], PermissionGate] | None = None,
         extension_plan: Callable[[Session], LoadPlan] | None = None,
+        mcp: Callable[[Session], McpAccess] | None = None,
     ) -> None:
         """Raises CommandError if another process has the session open."""
         self.services = services
@@ -119,6 +123,8 @@ class Session:
         if initial_log.name is not None:
             self.log.set_name(initial_log.name)
         self.extension_lifecycle = ExtensionLifecycle(self, extension_plan and extension_plan(self))
+        self.mcp = None if mcp is None else mcp(self)  # only if servers are configured
+        self.tool_runner.mcp = self.mcp
 
     def _run_parts(self) -> RunParts:
         return RunParts(
@@ -167,6 +173,8 @@ class Session:
             self.log.append_prompt(message)
             self.navigator.report_damage()
         self.schedule_sync()
+        if self.mcp is not None:
+            self.mcp.prompt_accepted()
         self.runs.start([*prompts, *self.input.next_turn_messages()], output_schema)
         return "started"
 
@@ -338,9 +346,13 @@ class Session:
         self.hooks.abort()
         self.dialogs.close()
         await self.navigator.stop_runs()
+        if self.mcp is not None:
+            self.mcp.terminate()
         await self.user_bash.ended()
         await self.sync.sync_now()
         await self.stop_extensions(late=clock() - began)
+        if self.mcp is not None:
+            await self.mcp.close()
         self.services.machine.kill_background()
         self.local.stop()
         await self.sync.close()
