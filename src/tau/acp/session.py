@@ -28,6 +28,7 @@ from tau.records.events import (
     AgentSettled,
     CompactionEnd,
     Event,
+    McpServerUpdate,
     MessageEnd,
     ThinkingLevelChanged,
     ToolEnd,
@@ -150,6 +151,8 @@ class AcpSession:
             self._send_usage()
         if isinstance(event, ThinkingLevelChanged | TurnStart | AgentSettled):
             self.send_choices()
+        if isinstance(event, McpServerUpdate) and event.state == "ready":
+            self.spawn(self._refresh())
         if isinstance(event, AgentSettled):
             self._progress.clear()
             self.spawn(self._refresh())
@@ -166,7 +169,10 @@ class AcpSession:
         self.calls.record_change(call_id, FileChange(path, before, after))
 
     def _tool_info(self, name: str) -> ToolInfo:
-        return ToolInfo(name)
+        tool = self.handle.mcp_tool(name)
+        if tool is None:
+            return ToolInfo(name)
+        return ToolInfo(tool.title or name, "read" if tool.read_only else "other")
 
     # What the client should know.
 

@@ -6,12 +6,13 @@ import asyncio
 import logging
 import os
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from tau.acp.client import Client
 from tau.acp.errors import failed, invalid_params, unknown_session
+from tau.acp.mcp_servers import mcp_entries
 from tau.acp.prompts import PromptRunner
 from tau.acp.replay import Replay
 from tau.acp.requests import ListSessions, McpServer
@@ -35,8 +36,8 @@ _ID = re.compile(r"[A-Za-z0-9._-]{1,200}")
 class Loader(Protocol):
     """Reads the configuration, as the command line asks for it. Every method blocks and may raise UsageError."""
 
-    def load(self, cwd: str, target: SessionTarget) -> SessionFactory:
-        """The configuration of a session in a folder."""
+    def load(self, cwd: str, target: SessionTarget, mcp_servers: Mapping[str, Any]) -> SessionFactory:
+        """The configuration of a session in a folder. `mcp_servers` are entries as in `mcp.json`."""
 
     def stored_sessions(self, cwd: str) -> StoredSessions:
         """The session files, as the settings of a folder place them."""
@@ -111,7 +112,8 @@ class Sessions:
 
     async def _open_session(self, cwd: str, target: SessionTarget, servers: Sequence[McpServer]) -> AcpSession:
         _check_folder(cwd)
-        factory = await self._in_thread(lambda: self._loader.load(cwd, target))
+        entries = mcp_entries(servers)
+        factory = await self._in_thread(lambda: self._loader.load(cwd, target, entries))
         relay = EventRelay()
         try:
             handle = factory.open(relay, "acp", saves=False, shared=True)

@@ -41,6 +41,7 @@ from tau.records.events import (
     EntryAppended,
     Event,
     ExtensionError,
+    McpServerUpdate,
     MessageEnd,
     MessageStart,
     QueueUpdate,
@@ -94,6 +95,7 @@ class Translator:
             SessionWriteFailed: self._write_failed,
             SessionWriteRecovered: self._write_recovered,
             ExtensionError: self._extension_error,
+            McpServerUpdate: self._mcp_server,
         }
 
     def translate(self, event: Event) -> list[Update]:
@@ -219,6 +221,13 @@ class Translator:
 
     def _write_recovered(self, event: SessionWriteRecovered) -> list[Update]:
         return self.notice("info", f"{event.session_file} can be written again.")
+
+    def _mcp_server(self, event: McpServerUpdate) -> list[Update]:
+        if event.state == "failed":
+            return self.notice("error", f"The MCP server {event.server} failed.", event.error or "")
+        if event.state == "needs_login":
+            return self.notice("warning", f"The MCP server {event.server} needs a login: tau mcp login {event.server}")
+        return []
 
     def _extension_error(self, event: ExtensionError) -> list[Update]:
         return self.notice("error", f"The extension {event.extension_path} failed.", event.error)

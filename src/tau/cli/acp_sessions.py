@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from tau.cli.flags import ParsedArguments
 from tau.cli.session_options import harden, session_options
@@ -36,10 +38,10 @@ class FlagLoader:
         self._unknown = arguments.unknown
         self._has_warned = False
 
-    def load(self, cwd: str, target: SessionTarget) -> SessionFactory:
+    def load(self, cwd: str, target: SessionTarget, mcp_servers: Mapping[str, Any]) -> SessionFactory:
         given = self._options.session
         target = replace(target, kept=given.kept, folder=given.folder)
-        factory = load(agent_dir(), replace(self._options, session=target), os.environ, cwd)
+        factory = load(agent_dir(), replace(self._options, session=target, mcp_servers=mcp_servers), os.environ, cwd)
         if self._unknown and not factory.extensions:  # else an extension may define it
             raise UsageError(unknown_flags_error(self._unknown))
         hide_in_log(factory.models.keys.known_secrets)

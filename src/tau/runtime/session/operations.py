@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tau.core.agent.queues import QueueName
 from tau.core.agent.structured_output import OutputSchema
@@ -47,6 +47,9 @@ from tau.runtime.session import choices
 from tau.runtime.session.session import BUSY, Session
 from tau.runtime.session.state import StateReader
 from tau.tools import Tool
+
+if TYPE_CHECKING:
+    from tau.mcp.definitions import ToolDefinition
 
 MIN_INDEXED_BYTES = 1024 * 1024  # a smaller session is read within milliseconds when a client asks
 MODES: dict[QueueName, str] = {"steer": "steeringMode", "follow_up": "followUpMode"}
@@ -409,6 +412,10 @@ class Operations:
     async def mcp_servers(self) -> McpServers:
         """The configured MCP servers and their states. Starts none."""
         return McpServers([]) if self._session.mcp is None else await self._session.mcp.rows()
+
+    def mcp_tool(self, name: str) -> ToolDefinition | None:
+        """How an MCP server describes a tool; None for other tools."""
+        return None if self._session.mcp is None else self._session.mcp.definition(name)
 
     async def restart_mcp_server(self, name: str) -> McpServerRow:
         """Start a server again, also one that failed too often."""
