@@ -34,7 +34,7 @@ LAYERS = [
     {"functions"},
     {"client"},
     {"runtime"},
-    {"rpc", "cli", "library", "tui", "mcp_server"},
+    {"rpc", "cli", "library", "tui", "acp", "mcp_server"},
     {"serve"},
     {"__main__", "sync", "events", "extension", "hooks"},
 ]
@@ -72,7 +72,7 @@ INSIDE = {
 
 # The table of front ends: the command line loads the one that was asked for.
 PASSAGES = {
-    *(("cli/main.py", "rpc"), ("cli/main.py", "tui"), ("cli/main.py", "serve")),
+    *(("cli/main.py", "rpc"), ("cli/main.py", "tui"), ("cli/main.py", "serve"), ("cli/main.py", "acp")),
     ("cli/mcp_serve.py", "mcp_server"),
 }
 
@@ -132,7 +132,10 @@ LATE = {
     "runtime/app/handle.py": {
         *("tau.runtime.app.model_lists", "tau.runtime.app.permission_control"),
         *("tau.runtime.app.session_files", "tau.runtime.session.extension_actions"),
+        "tau.tools.preview",
     },
+    "acp/server.py": {"tau.acp.sessions"},
+    "acp/methods.py": {"tau.acp.prompts"},
     "runtime/app/attachments.py": {"importlib.util"},
     "runtime/machine/files.py": {"tempfile"},
     "runtime/protocol/pipes.py": {"fcntl"},
@@ -368,7 +371,7 @@ def test_front_ends_know_a_session_only_through_its_handle() -> None:
     found = [
         f"{module.path} may not import {one.name}"
         for module in MODULES
-        if module.package in ("rpc", "cli", "library", "tui")
+        if module.package in ("rpc", "cli", "library", "tui", "acp")
         for one in imports_of(module)
         if one.name in forbidden or one.name.rpartition(".")[0] in forbidden
     ]

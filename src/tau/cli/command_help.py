@@ -13,6 +13,17 @@ Print a completion script for pi and tau. To use it, add to the start-up file of
   fish    tau completion fish | source
 
 tau completion models|providers|tools|sessions prints the names that the scripts offer.""",
+    "acp": """\
+usage: tau acp [options]
+       tau acp --setup
+
+Serve an editor (Zed, JetBrains, Neovim, Emacs, ...) over the Agent Client Protocol: JSON-RPC on stdin and stdout, many
+sessions in one process. All options of RPC mode count, but those that choose a session: the client does that.
+
+--setup asks for a provider and an API key, as `tau login` does.
+
+  Zed              "agent_servers": {"tau": {"command": "tau", "args": ["acp"]}}
+  try it           npx acpx --agent "tau acp --model demo" exec "list the files here" """.rstrip(),
     "doctor": """\
 usage: tau doctor
 

@@ -22,7 +22,7 @@ class Flag(NamedTuple):
 GROUPS: dict[str, tuple[Flag, ...]] = {
     "output": (
         Flag("print", "p", "", "print the answer and exit; default unless stdin and stdout are TTYs"),
-        Flag("mode", "", "text|json|rpc", "text: the answer; json: one event per line; rpc: for programs"),
+        Flag("mode", "", "text|json|rpc|acp", "text: the answer; json: events; rpc: for programs; acp: for editors"),
         Flag("result", "", "", "in JSON mode, end with a record that summarises the run"),
         Flag("plain", "", "", "at a terminal, lines only: for screen readers and simple terminals"),
         Flag("dialect", "", "NAME", "use an older or newer version of the protocol"),
@@ -118,6 +118,7 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
 # Commands of the program tau, and what they do.
 COMMANDS = {
     "attach": "open the interface on a session of a host (tau serve)",
+    "acp": "serve an editor over the Agent Client Protocol",
     "completion": "print a completion script for your shell",
     "doctor": "check the configuration, and report mistakes in it",
     "extension": "write a template for an extension",

@@ -35,13 +35,13 @@ def create_factory(arguments: ParsedArguments, *, strict: bool = False) -> Sessi
         _check_paths(arguments.lists)
     factory = load(agent_dir(), replace(session_options(arguments), strict=strict))
     hide_in_log(factory.models.keys.known_secrets)
-    _harden(factory, arguments.flags.get("api-key", ""))
+    harden(factory, arguments.flags.get("api-key", ""))
     for warning in factory.warnings:
         complain(f"Warning: {warning}")
     return factory.with_sandbox()
 
 
-def _harden(factory: SessionFactory, key: str) -> None:
+def harden(factory: SessionFactory, key: str) -> None:
     inherited = factory.settings.child_environment
     if not (key or inherited.filter_secrets or inherited.no_new_privileges):
         return

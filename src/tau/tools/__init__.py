@@ -20,6 +20,7 @@ from tau.tools.read_tracking import ReadTracker
 T = TypeVar("T")
 Stream = Literal["stdout", "stderr"]
 OutputCallback = Callable[[Stream, bytes], None]
+FileChanged = Callable[[str, bytes | None, bytes], None]  # `None`: the file is new
 
 
 class Exit(Value):
@@ -166,6 +167,7 @@ class ToolContext(Value):
     Images that are too large for models are scaled down unless `resize` is False.
     `withheld(path)` is True if the contents of that file must not be shown.
     `checked(real_path)` is True if the permission check of this call covered that path.
+    `file_changed` takes the path and the contents before and after a change. It is called in a thread.
     """
 
     machine: Machine
@@ -176,6 +178,7 @@ class ToolContext(Value):
     call_id: str = ""
     withheld: Callable[[str], bool] | None = None
     checked: Callable[[str], bool] | None = None
+    file_changed: FileChanged | None = None
 
     def confirm(self, named: str, real: str) -> None:
         """Raise ToolError if `named` leads to another file or folder than when the permission was checked."""

@@ -219,14 +219,17 @@ class SessionFactory(Value):
                 machine.in_thread,
                 asks=services.mode != "rpc" or self.dialect.dialogs,
                 inside=(lambda path: machine.files.real(path)) if services.sandbox else None,
-                terminal=self._terminal_questions(services, machine) if services.mode == "tui" else None,
+                terminal=self._question_details(services, machine) if services.mode in ("tui", "acp") else None,
             )
 
         return make_gate
 
-    def _terminal_questions(self, services: Services, machine: LocalMachine) -> TerminalQuestions:
+    def _question_details(self, services: Services, machine: LocalMachine) -> TerminalQuestions:
         from tau.runtime.runs.permissions import TerminalQuestions
         from tau.tools.preview import preview_change
+
+        if services.mode == "acp":  # it shows whole texts instead: SessionHandle.preview_change
+            return TerminalQuestions(services.sandbox, lambda tool, arguments: "")
 
         def preview(tool: str, arguments: Mapping[str, Any]) -> str:
             return preview_change(tool, arguments, self.cwd, machine.files)

@@ -8,6 +8,7 @@ the machine of its run.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -96,6 +97,8 @@ class ToolRunner:
         self.host_tools: Mapping[str, Tool] = {}  # lent by clients; they shadow built-in tools of the same name
         self.permission_gate = permission_gate
         self.observer: SessionObserver | None = None
+        # Takes the id of a call, a path, and the contents before and after; called in a thread. For a front end.
+        self.file_changed: Callable[[str, str, bytes | None, bytes], None] | None = None
         self.mcp: McpTools | None = None
         self.reset()
 
@@ -207,8 +210,9 @@ class ToolRunner:
         resize = self._settings().images.auto_resize
         withheld = None if self.permission_gate is None else self.permission_gate.withheld(call.name, arguments)
         checked = None if self.permission_gate is None else self.permission_gate.checked(call)
+        changed = None if self.file_changed is None else partial(self.file_changed, call.id)
         context = ToolContext(
-            self._machine, self._services.cwd, progress, self._reads, resize, call.id, withheld, checked
+            self._machine, self._services.cwd, progress, self._reads, resize, call.id, withheld, checked, changed
         )
         tool = self._find(call.name)
         if tool is None:  # it was removed meanwhile

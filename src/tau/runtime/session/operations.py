@@ -51,6 +51,7 @@ from tau.runtime.session.state import StateReader
 from tau.tools import Tool
 
 if TYPE_CHECKING:
+    from tau.mcp.definitions import ToolDefinition
     from tau.runtime.session.host_tools import HostTools
 
 MIN_INDEXED_BYTES = 1024 * 1024  # a smaller session is read within milliseconds when a client asks
@@ -452,6 +453,10 @@ class Operations:
     async def mcp_servers(self) -> McpServers:
         """The configured MCP servers and their states. Starts none."""
         return McpServers([]) if self._session.mcp is None else await self._session.mcp.rows()
+
+    def mcp_tool(self, name: str) -> ToolDefinition | None:
+        """How an MCP server describes a tool; None for other tools."""
+        return None if self._session.mcp is None else self._session.mcp.definition(name)
 
     async def restart_mcp_server(self, name: str) -> McpServerRow:
         """Start a server again, also one that failed too often."""
