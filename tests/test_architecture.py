@@ -117,6 +117,8 @@ LATE = {
         *("tau.runtime.app.session_files", "tau.runtime.session.extension_actions"),
     },
     "runtime/app/attachments.py": {"importlib.util"},
+    "runtime/app/config.py": {"tau.store.node_program"},
+    "runtime/extensions/loader.py": {"tau.runtime.extensions.node_hosts"},
     "runtime/machine/files.py": {"tempfile"},
     "runtime/protocol/pipes.py": {"fcntl"},
     "runtime/machine/jobs.py": {"tau.runtime.machine.process_group"},

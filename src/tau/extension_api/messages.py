@@ -43,6 +43,7 @@ class Load(Message, tag="load"):
     following: dict[str, str] = {}
     modules: dict[str, str] = {}
     protocol: int = PROTOCOL
+    root: str | UnsetType = UNSET  # the folder of an extension that is not in Python, if it has one of its own
 
 
 class Facts(Message, tag="facts"):
@@ -67,6 +68,13 @@ class Cancel(Message, tag="cancel"):
 
 class Ping(Message, tag="ping"):
     id: int
+
+
+class Piece(Message, tag="piece"):
+    """What an action has so far, before its answer. `ask` is the id of the action."""
+
+    ask: int
+    value: Any
 
 
 class Stop(Message, tag="stop"):
@@ -122,6 +130,7 @@ class Action(Message, tag="action"):
     params: dict[str, Any]
     call: int | UnsetType = UNSET
     session: str | UnsetType = UNSET
+    sync: bool = False  # the extension blocks until the answer is there, which comes on a descriptor of its own
 
 
 class Tell(Message, tag="tell"):
@@ -156,7 +165,7 @@ class Answer(Message, tag="answer"):
     where: str | UnsetType = UNSET
 
 
-FromTau = Load | Facts | Call | Cancel | Ping | Stop | Answer
+FromTau = Load | Facts | Call | Cancel | Ping | Piece | Stop | Answer
 FromExtension = Register | Unregister | Loaded | Failed | Update | Action | Tell | Trouble | Pong | Answer
 
 KINDS = (

@@ -54,6 +54,9 @@ class ExtensionFile(Protocol):
     @property
     def base(self) -> Path | None: ...
 
+    @property
+    def package(self) -> Path | None: ...
+
 
 class LoadedExtensions(Protocol):
     """The loaded file extensions, as RunningExtensions in loader.py."""

@@ -41,11 +41,20 @@ class CommandSpec(Record):
 
 
 class Registrations:
-    def __init__(self, extensions: ExtensionRegistry, bus: Bus, path: str, order: int) -> None:
+    def __init__(
+        self,
+        extensions: ExtensionRegistry,
+        bus: Bus,
+        path: str,
+        order: int,
+        peers: Callable[[Mapping[str, Any]], object] = lambda spec: None,
+    ) -> None:
+        """`peers`: the process whose extensions a listener on the bus hears without tau, from its spec."""
         self._extensions = extensions
         self._bus = bus
         self._path = path
         self._order = order
+        self._peers = peers
         self._registered: dict[int, tuple[Register, Undo]] = {}
 
     def add(self, message: Register, invoke: Invoke) -> None:
@@ -168,7 +177,7 @@ class Registrations:
         def call(payload: Mapping[str, Any]) -> Awaitable[Any]:
             return invoke(message.target, payload)
 
-        return self._bus.on(message.name, Handler(self._path, call, self._order))
+        return self._bus.on(message.name, Handler(self._path, call, self._order), self._peers(message.spec))
 
 
 KINDS: dict[str, Callable[[Registrations, Register, Invoke], Undo]] = {
@@ -220,16 +229,22 @@ class Bus:
 
     def __init__(self, extensions: ExtensionRegistry) -> None:
         self._extensions = extensions
-        self._listeners: dict[str, list[Handler]] = {}
+        self._listeners: dict[str, list[tuple[Handler, object]]] = {}
 
-    def on(self, channel: str, handler: Handler) -> Undo:
+    def on(self, channel: str, handler: Handler, peers: object = None) -> Undo:
+        listener = handler, peers
         listeners = self._listeners.setdefault(channel, [])
-        listeners.append(handler)
-        return lambda: listeners.remove(handler)
+        listeners.append(listener)
+        return lambda: listeners.remove(listener)
 
-    async def emit(self, channel: str, data: Any) -> None:
-        """Call the listeners of a channel, one after the other."""
-        for handler in list(self._listeners.get(channel, ())):
+    async def emit(self, channel: str, data: Any, peers: object = None) -> None:
+        """Call the listeners of a channel, one after the other.
+
+        `peers`: the process of the sender, if its listeners have received the event already.
+        """
+        for handler, process in list(self._listeners.get(channel, ())):
+            if peers is not None and process is peers:
+                continue
             seconds = self._extensions.settings().extension_host.observer_timeout_ms / 1000
             try:
                 await self._extensions.ask(handler.call({"channel": channel, "data": data}), seconds)
