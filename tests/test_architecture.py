@@ -106,7 +106,7 @@ LATE = {
     "core/text/terminal_text.py": {"unicodedata"},
     "core/conversation/file_lines.py": {"bisect"},
     "core/conversation/provider_messages.py": {"hashlib"},
-    "runtime/session/input.py": {"tau.runtime.session.system_messages"},
+    "runtime/session/input.py": {"tau.runtime.session.prompt_options", "tau.runtime.session.system_messages"},
     "runtime/history/session_log.py": {"tau.core.conversation.system_state"},
     "runtime/session/operations.py": {
         *("tau.core.conversation.stats", "tau.runtime.history.html_export", "tau.runtime.history.jsonl_export"),

@@ -84,15 +84,20 @@ function resolve(specifier, context, next) {
     const base = context.parentURL?.startsWith("file:") ? context.parentURL : "file:///";
     const wanted = plain.startsWith("file:") ? plain : new URL(plain.replaceAll("%", "%25"), base).href;
     const file = findFile(pathOf(wanted));
-    if (file) return next(pathToFileURL(file).href + query, context);
+    // A CommonJS module asks for a path, all others for a URL.
+    if (file) return next(isRequire(context) ? file : pathToFileURL(file).href + query, context);
   }
   try {
     return next(specifier, context);
   } catch (error) {
     const file = error.url && findFile(pathOf(error.url));
     if (!file) throw error;
-    return next(pathToFileURL(file).href, context);
+    return next(isRequire(context) ? file : pathToFileURL(file).href, context);
   }
+}
+
+function isRequire(context) {
+  return context.conditions?.includes("require") ?? false;
 }
 
 // Loading
@@ -108,7 +113,7 @@ function load(url, context, next) {
     }
     return { format: "module", source: source.join("\n"), shortCircuit: true };
   }
-  const required = context.conditions?.includes("require");
+  const required = isRequire(context);
   if (TYPESCRIPT.test(path)) {
     const source = moduleSource(path);
     return { format: path.endsWith(".cts") ? "commonjs" : "module", source, shortCircuit: true };

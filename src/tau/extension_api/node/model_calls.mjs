@@ -29,25 +29,23 @@ function usageChunk({ input = 0, output = 0, cacheRead = 0, cacheWrite = 0 }) {
 }
 
 /** Makes a model call with tau's keys, retries and recording. */
-export async function completeThrough(extension, model, context, options) {
-  return streamThrough(extension, model, context, options).result();
+export async function completeThrough(extension, model, context, options = {}) {
+  try {
+    const message = await extension.act("complete", callOf(model, context, options), { signal: options.signal });
+    return message ?? failedMessage(model, "Request was aborted", true);
+  } catch (error) {
+    return failedMessage(model, error.message, options.signal?.aborted);
+  }
 }
 
 export function streamThrough(extension, model, context, options = {}) {
   const stream = createAssistantMessageEventStream();
-  const { apiKey, maxTokens, temperature, reasoning, signal, headers } = options;
-  const params = {
-    model,
-    context: {
-      systemPrompt: context.systemPrompt,
-      messages: context.messages ?? [],
-      tools: (context.tools ?? []).map(({ name, description, parameters }) => ({ name, description, parameters })),
-    },
-    options: { apiKey, maxTokens, temperature, reasoning, headers },
-  };
+  const { signal } = options;
+  const params = { ...callOf(model, context, options), stream: true };
   const receive = (event) => stream.push(event);
   extension.act("complete", params, { signal, receive }).then(
-    (message) => {
+    (answer) => {
+      const message = answer ?? failedMessage(model, "Request was aborted", true);
       const failed = message.stopReason === "error" || message.stopReason === "aborted";
       if (failed) stream.push({ type: "error", reason: message.stopReason, error: message });
       else stream.push({ type: "done", reason: message.stopReason, message });
@@ -60,6 +58,18 @@ export function streamThrough(extension, model, context, options = {}) {
     },
   );
   return stream;
+}
+
+function callOf(model, context, { apiKey, maxTokens, reasoning }) {
+  return {
+    model,
+    context: {
+      systemPrompt: context.systemPrompt,
+      messages: context.messages ?? [],
+      tools: (context.tools ?? []).map(({ name, description, parameters }) => ({ name, description, parameters })),
+    },
+    options: { apiKey, maxTokens, reasoning },
+  };
 }
 
 function failedMessage(model, errorMessage, aborted) {

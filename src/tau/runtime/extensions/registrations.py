@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from tau.errors import ExtensionFailure, ToolError
 from tau.extension_api.messages import Register
@@ -34,6 +34,8 @@ class ToolSpec(Record):
     label: str | UnsetType = UNSET
     prompt_snippet: str | UnsetType = UNSET
     prompt_guidelines: list[str] = []
+    execution_mode: Literal["sequential", "parallel"] | UnsetType = UNSET
+    prepare_arguments: bool = False
 
 
 class CommandSpec(Record):
@@ -108,9 +110,32 @@ class Registrations:
                 raise ToolError(str(failure)) from failure
             return outcome(value)
 
+        async def prepare(arguments: dict[str, Any]) -> dict[str, Any]:
+            try:
+                prepared = await invoke(message.target, {"prepare": arguments}, loud=False)
+            except ExtensionFailure as failure:
+                raise ToolError(str(failure)) from failure
+            return prepared if isinstance(prepared, dict) else arguments
+
         snippet = spec.prompt_snippet or ""
-        tool = Tool(message.name, spec.description, snippet, spec.parameters, run, tuple(spec.prompt_guidelines))
-        return _put(self._extensions.tools, message.name, tool)
+        tool = Tool(
+            message.name,
+            spec.description,
+            snippet,
+            spec.parameters,
+            run,
+            tuple(spec.prompt_guidelines),
+            prepare=prepare if spec.prepare_arguments else None,
+            sequential=spec.execution_mode == "sequential",
+        )
+        undo = _put(self._extensions.tools, message.name, tool)
+        self._extensions.tool_paths[message.name] = self._path
+
+        def remove() -> None:
+            self._extensions.tool_paths.pop(message.name, None)
+            undo()
+
+        return remove
 
     def _command(self, message: Register, invoke: Invoke) -> Undo:
         spec = decode(CommandSpec, encode(message.spec))

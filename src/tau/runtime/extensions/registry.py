@@ -150,6 +150,7 @@ class ExtensionRegistry:
         self.tell = tell
         self.handlers: dict[str, list[Handler]] = {}
         self.tools: dict[str, Tool] = {}
+        self.tool_paths: dict[str, str] = {}  # by tool: the extension that registered it
         self.commands: dict[str, Command] = {}
         self.flags: dict[str, dict[str, Any]] = {}  # type, default, description
         self.providers: dict[str, dict[str, Any]] = {}  # as in models.json
