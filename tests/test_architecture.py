@@ -123,7 +123,7 @@ LATE = {
     "core/conversation/file_lines.py": {"bisect"},
     "core/conversation/provider_messages.py": {"hashlib"},
     "serve/command.py": {"*"},
-    "runtime/session/input.py": {"tau.runtime.session.system_messages"},
+    "runtime/session/input.py": {"tau.runtime.session.prompt_options", "tau.runtime.session.system_messages"},
     "runtime/history/session_log.py": {"tau.core.conversation.system_state"},
     "runtime/session/operations.py": {
         *("tau.core.conversation.stats", "tau.runtime.history.html_export", "tau.runtime.history.jsonl_export"),
@@ -137,6 +137,8 @@ LATE = {
     "acp/server.py": {"tau.acp.sessions"},
     "acp/methods.py": {"tau.acp.prompts"},
     "runtime/app/attachments.py": {"importlib.util"},
+    "runtime/app/config.py": {"tau.store.node_program"},
+    "runtime/extensions/loader.py": {"tau.runtime.extensions.node_hosts"},
     "runtime/machine/files.py": {"tempfile"},
     "runtime/protocol/pipes.py": {"fcntl"},
     "runtime/machine/jobs.py": {"tau.runtime.machine.process_group"},

@@ -123,7 +123,12 @@ class ExtensionSettings(Record):
     load_timeout_ms: Count = 10000
     """Timeout for loading an extension."""
     memory_limit_mb: Count = 2048
-    """Address space limit of an extension process; 0 means no limit."""
+    """Address space limit of an extension process; 0 means no limit. For TypeScript extensions it limits the heap."""
+    node: str | Literal[False] | None = None
+    """Path of the Node program (22.18 or later) that runs TypeScript extensions; by default `node` on PATH. `false`
+    turns them off."""
+    node_processes: Literal["shared", "package"] = "shared"
+    """Run all TypeScript extensions in one Node process, or each package in its own."""
 
 
 class CompatSettings(Record):

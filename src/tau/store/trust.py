@@ -241,7 +241,7 @@ def named_in_settings(cwd: Path) -> Iterator[Path]:
     """Yield the files that the project's settings would run: extensions and the shell."""
     file = SettingsFile(cwd / ".pi" / "settings.json")
     layers = read_layers(file, None)
-    named = listed_extensions(layers.lists["user"].get("extensions", ()))
+    named = [one.top for one in listed_extensions(layers.lists["user"].get("extensions", ()))]
     if layers.settings.shell_path:
         named.append(Path(os.path.normpath(cwd / layers.settings.shell_path)))
     for path in dict.fromkeys(named):
@@ -256,7 +256,8 @@ def _is_in_any(path: Path, roots: list[Path]) -> bool:
 def _files(paths: list[Path], above: tuple[tuple[int, int], ...] = ()) -> Iterator[Path]:
     """Yield every file below the paths, following links, in an order that does not depend on the disk.
 
-    Compiled Python is left out: the extension loader does not use it.
+    Compiled Python is left out: the extension loader does not use it. So are the installed packages of Node, of which
+    the lock file has the digests.
     """
     for path in paths:
         try:
@@ -267,7 +268,7 @@ def _files(paths: list[Path], above: tuple[tuple[int, int], ...] = ()) -> Iterat
             identity = (status.st_dev, status.st_ino)
             if identity in above or len(above) == MAX_DEPTH:
                 raise Untrustable(f"{path} contains itself through a link, or is nested too deeply")
-            names = sorted(name for name in os.listdir(path) if name != "__pycache__")
+            names = sorted(name for name in os.listdir(path) if name not in ("__pycache__", "node_modules"))
         except OSError as error:
             raise Untrustable(f"{path} cannot be read ({error.strerror})") from None
         yield from _files([path / name for name in names], (*above, identity))

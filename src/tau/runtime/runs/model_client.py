@@ -134,10 +134,23 @@ class ModelClient:
         used = len(request.prompt) // CHARS_PER_TOKEN
         return ModelCall(context, request.thinking, session_id(), request.max_tokens, used)
 
-    async def _stream(self, draft: Draft, prepare: Callable[[], Awaitable[ModelCall]]) -> AsyncIterator[Sequence[Any]]:
+    def stream_call(self, draft: Draft, call: ModelCall, key: str | None = None) -> AsyncIterator[Sequence[Any]]:
+        """Call a model outside the conversation. `key` is used instead of the one that tau knows."""
+
+        async def prepare() -> ModelCall:
+            return call
+
+        return self._stream(draft, prepare, key)
+
+    async def _stream(
+        self, draft: Draft, prepare: Callable[[], Awaitable[ModelCall]], own_key: str | None = None
+    ) -> AsyncIterator[Sequence[Any]]:
         """Stream a model call. `prepare` is awaited first, within the call: a delta must not pass another generator."""
         context, level, session, max_tokens, used = await prepare()
-        model, key, environment = await self._with_credentials(draft.model)
+        if own_key is None:
+            model, key, environment = await self._with_credentials(draft.model)
+        else:
+            model, key, environment = draft.model, own_key, self._models.keys.environment(draft.model.provider)
         settings = self._owner.settings
         interleaved = settings.interleaved_thinking
         options = CallOptions(

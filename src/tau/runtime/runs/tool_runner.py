@@ -16,7 +16,7 @@ from tau.core.agent.loop import ToolDone, error_outcome
 from tau.core.checks.schema import check_arguments, validation_error
 from tau.errors import Aborted, ToolError
 from tau.records.events import Outcome
-from tau.records.messages import ToolCall
+from tau.records.messages import Text, ToolCall
 from tau.records.settings import Settings
 from tau.runtime.abort import AbortSignal
 from tau.runtime.extensions.hooks import HookDispatcher, refused
@@ -175,12 +175,21 @@ class ToolRunner:
         if self.permission_gate is not None:
             self.permission_gate.forget()
 
+    def is_sequential(self, name: str) -> bool:
+        """True for a tool that never runs at the same time as others."""
+        tool = self.tools.get(name)
+        return tool is not None and tool.sequential
+
     async def check(self, call: ToolCall) -> dict[str, Any] | Outcome:
         """Return the arguments to run with, or the refusal of the call."""
         tool = self._find(call.name)
         if tool is None:
             return error_outcome(f"Tool {call.name} not found")
-        arguments = _checked_arguments(tool, call.arguments)
+        try:
+            given = call.arguments if tool.prepare is None else await tool.prepare(call.arguments)
+        except ToolError as error:
+            return error_outcome(str(error))
+        arguments = _checked_arguments(tool, given)
         if isinstance(arguments, Outcome) or not self._hooks.extensions.wants("tool_call"):
             return arguments
         try:
@@ -222,6 +231,16 @@ class ToolRunner:
     def _find(self, name: str) -> Tool | None:
         tool = self.tools.get(name)
         return self.mcp.find(name) if tool is None and self.mcp is not None and self._active is None else tool
+
+    async def run_builtin(
+        self, tool: Tool, arguments: dict[str, Any], cwd: str, progress: Callable[[Outcome], None]
+    ) -> Outcome:
+        """Run one of tau's own tools for an extension. Raises ToolError."""
+        checked = _checked_arguments(tool, arguments)
+        if isinstance(checked, Outcome):
+            raise ToolError("".join(block.text for block in checked.content if isinstance(block, Text)))
+        context = ToolContext(self._machine, cwd, progress, self._reads, self._settings().images.auto_resize)
+        return await tool.run(checked, context)
 
     async def review(self, done: ToolDone, arguments: dict[str, Any]) -> ToolDone:
         """Return the result after the `tool_result` hooks of extensions."""

@@ -151,8 +151,15 @@ class InputPipeline:
         first = next((one for one in prompts if isinstance(one, User | Custom)), None)
         if first is None or not session.hooks.extensions.wants("before_agent_start"):
             return prompts
+        from tau.runtime.session.prompt_options import changed_prompt, prompt_options
+
         usual = await session.model_client.system_prompt()
-        added, session.model_client.system_override = await session.hooks.before_start(first, usual, signal)
+        tools = list(session.tool_runner.tools.values())
+        options = await prompt_options(session.resources, tools)
+        added, override, changed = await session.hooks.before_start(first, usual, options, signal)
+        if override is None and changed is not None and changed != options:
+            override = changed_prompt(changed, session.resources, tools)
+        session.model_client.system_override = override
         return [*prompts, *added]
 
     # Messages of extensions.

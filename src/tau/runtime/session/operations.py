@@ -25,7 +25,7 @@ from tau.records.budgets import Budget
 from tau.records.commands import QueueMode
 from tau.records.entries import CommandKey
 from tau.records.events import CompactionResult, Outcome
-from tau.records.messages import Assistant, Attachment, Custom, Image, Text, ToolCall
+from tau.records.messages import Assistant, Attachment, Custom, Image, StoredMessage, Text, ToolCall
 from tau.records.models import Model, ThinkingLevel
 from tau.records.replies import (
     BashResult,
@@ -284,6 +284,10 @@ class Operations:
         """Continue before a user message in a new session. Returns the message's text, and False if cancelled."""
         return await self._switchable().navigator.fork(entry_id)
 
+    async def fork_at(self, entry_id: str) -> bool:
+        """Continue after an entry in a new session. False if cancelled."""
+        return await self._switchable().navigator.fork_at(entry_id)
+
     async def clone(self) -> bool:
         return await self._switchable().navigator.clone()
 
@@ -311,6 +315,12 @@ class Operations:
         appended = session.log.append_custom(custom_type, data)
         session.schedule_sync()
         await session.emit(appended)
+
+    async def append_message(self, message: StoredMessage) -> None:
+        session = await self._after_switch()
+        session.log.require_open()
+        session.log.append_message(message)
+        session.schedule_sync()
 
     async def export_html(self, path: str | None) -> str:
         """Returns the path as given, or a generated one."""
