@@ -25,6 +25,9 @@ from tau.store.settings import SettingsFile, as_text, read_layers
 # Files in `.pi` that can run code, send data elsewhere, or replace the system prompt. Packages are named in the
 # settings and not loaded yet; the folders they are installed in (git, npm) will belong here.
 NAMES_NEEDING_TRUST = ("settings.json", "mcp.json", "extensions", "SYSTEM.md", "APPEND_SYSTEM.md")
+# They are used only if the project is trusted, but have only values, for the terminal interface: trust is not bound to
+# what is in them, and no other mode mentions them.
+HARMLESS_NAMES = ("themes",)
 MAX_FILES, MAX_BYTES, MAX_DEPTH = 4096, 64 * 1024 * 1024, 32
 _KEY = "tau:sha256:"
 
@@ -84,6 +87,9 @@ def decide(
         return Decision(True, file.problems)
     elif stored.by_path:
         reason = f" pi trusts {stored.by_path} by its path only; tau requires trust in its content."
+    names = [name for name in names if name not in HARMLESS_NAMES]
+    if not names:
+        return Decision(False, file.problems)
     what = ", ".join(f".pi/{name}" for name in names)
     warning = (
         f"This project is not trusted, so these were ignored: {what}.{reason} "
@@ -105,7 +111,7 @@ def _decide_as_asked(cwd: Path, asked_about: Fingerprint) -> Decision:
 
 def names_needing_trust(cwd: Path) -> list[str]:
     """Return the names of files in `.pi` that need trust."""
-    return [name for name in NAMES_NEEDING_TRUST if os.path.lexists(cwd / ".pi" / name)]
+    return [name for name in (*NAMES_NEEDING_TRUST, *HARMLESS_NAMES) if os.path.lexists(cwd / ".pi" / name)]
 
 
 # Stored decisions
@@ -197,7 +203,8 @@ class Fingerprint(Value):
 def fingerprint(cwd: Path) -> Fingerprint:
     """Hash the names and contents of everything that trust in a project covers. Raises Untrustable."""
     cwd = Path(os.path.realpath(cwd))
-    roots = [cwd / ".pi" / name for name in names_needing_trust(cwd)]
+    needing = names_needing_trust(cwd)
+    roots = [cwd / ".pi" / name for name in needing if name not in HARMLESS_NAMES]
     import hashlib
 
     digest, room = hashlib.sha256(), MAX_BYTES
@@ -216,7 +223,8 @@ def fingerprint(cwd: Path) -> Fingerprint:
         of_data = hashlib.sha256(data)
         digest.update(hashlib.sha256(os.fsencode(name)).digest() + of_data.digest())
         content[os.path.realpath(path)] = of_data.hexdigest()
-    return Fingerprint(digest.hexdigest(), names, content)
+    harmless = [os.path.join(".pi", name) for name in needing if name in HARMLESS_NAMES]
+    return Fingerprint(digest.hexdigest(), names + harmless, content)
 
 
 def named_in_settings(cwd: Path) -> Iterator[Path]:

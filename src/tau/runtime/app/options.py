@@ -54,4 +54,5 @@ class SessionOptions(Value):
     settings: Mapping[str, Any] = MappingProxyType({})  # they override the settings of all files, by the same names
     permissions: str | Mapping[str, Any] | None = None  # "ask", "rules FILE", or the content of such a file
     sandbox: str | None = None  # its level; None: the user's settings
+    offline: bool = False  # the person wants no connections but those to the model
     strict: bool = False  # unknown names in `tools` and `thinking` are errors, not warnings
