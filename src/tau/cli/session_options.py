@@ -108,6 +108,7 @@ def session_options(arguments: ParsedArguments, environment: Mapping[str, str] =
             allow_unknown_cost="allow-unknown-cost" in flags,
         ),
         output_schema=flags.get("output-schema"),
+        offline="offline" in flags or environment.get("PI_OFFLINE", "").lower() in ("1", "true", "yes"),
         permissions=flags.get("permissions"),
         sandbox=flags.get("sandbox"),
         telemetry=True if "telemetry" in flags else None,

@@ -100,6 +100,8 @@ class TerminalSettings(Record):
     """Colours of 24 bits; with `auto`, the environment decides (`COLORTERM`, `TERM`)."""
     reflow: bool | Literal["auto"] = "auto"
     """Whether the terminal wraps earlier lines again when its width changes; `auto` asks which terminal it is."""
+    show_terminal_progress: bool = False
+    """Show in the tab or the task bar of the terminal that a run is active (OSC 9;4)."""
 
 
 class TelemetrySettings(Record):
