@@ -33,6 +33,7 @@ LAYERS = [
     {"llm", "tools", "store", "extension_api", "export", "client", "screen"},
     {"runtime"},
     {"rpc", "cli", "library", "tui"},
+    {"fleet"},
     {"__main__", "sync", "events", "extension", "hooks"},
 ]
 LEVEL = {package: level for level, packages in enumerate(LAYERS) for package in packages}

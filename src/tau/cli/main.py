@@ -35,6 +35,7 @@ COMMANDS = {
     "completion": "tau.cli.completion",
     "doctor": "tau.cli.doctor",
     "extension": "tau.cli.extension",
+    "fleet": "tau.fleet.command",
     "login": "tau.cli.login",
     "logout": "tau.cli.login",
     "sessions": "tau.cli.sessions",
@@ -70,6 +71,8 @@ def _terminal() -> Any:
 def main(program: str, argv: list[str]) -> int:
     try:
         _check_first_word(program, argv)
+        if program == "tau" and argv[:1] == ["fleet"]:  # with flags of its own
+            return int(import_module(COMMANDS["fleet"]).main(argv[1:]))
         code = run(program, parse(argv))
         if sys.stdout is None:
             _terminal().complain("Error: the output could not be written: stdout is closed.")
