@@ -18,6 +18,7 @@ from typing import Any
 from tau import __version__
 from tau.errors import TauError
 from tau.fleet.attempt import AttemptRun
+from tau.fleet.git import GitError
 from tau.records.base import BadRecord, convert, encode, parse, replace
 from tau.records.fleet import Acknowledge, Beat, Begun, Done, FromWorker, Hello, Order, Result, Stop
 
@@ -34,6 +35,7 @@ class Worker:
         self._labels = dict(labels)
         self._attempts: dict[str, asyncio.Task[None]] = {}
         self._acknowledged: dict[str, asyncio.Event] = {}
+        self._removals: set[asyncio.Task[None]] = set()
         self._lock = threading.Lock()
 
     async def serve(self, lines: asyncio.StreamReader) -> None:
@@ -87,8 +89,8 @@ class Worker:
             self._attempts.pop(order.attempt, None)
             self._acknowledged.pop(order.attempt, None)
             if order.keep == "never" or (order.keep == "failed" and result is not None and _is_good(result)):
-                with suppress(Exception):
-                    await asyncio.shield(run.work.remove())
+                self._removals.add(removal := asyncio.create_task(_removed(run)))
+                removal.add_done_callback(self._removals.discard)
 
     async def _beat(self) -> None:
         while True:
@@ -101,6 +103,8 @@ class Worker:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=STOP_TIMEOUT_S)
+        if self._removals:
+            await asyncio.wait(self._removals, timeout=STOP_TIMEOUT_S)
 
     def _say(self, line: FromWorker) -> None:
         data = encode(line) + b"\n"
@@ -108,6 +112,11 @@ class Worker:
             view = memoryview(data)
             while view:
                 view = view[os.write(1, view) :]
+
+
+async def _removed(run: AttemptRun) -> None:
+    with suppress(GitError, OSError):
+        await run.work.remove()
 
 
 def _failed(result: Result, error: Exception) -> Result:

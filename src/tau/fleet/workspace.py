@@ -29,7 +29,7 @@ class WorkFolder:
         self._order = order
         self._root = root
         self._kind = kind_of(order)
-        name = f"{order.task.id or order.attempt}-{order.number}-{order.attempt[-8:]}"
+        name = f"{order.task.id}-{order.number}"
         self.path = Path(order.task.repo or ".") if self._kind == "in-place" else root / "work" / name
         self.base = order.base
 
