@@ -35,7 +35,7 @@ LAYERS = [
     {"client"},
     {"runtime"},
     {"rpc", "cli", "library", "tui", "acp", "mcp_server"},
-    {"serve"},
+    {"serve", "fleet"},
     {"__main__", "sync", "events", "extension", "hooks"},
 ]
 LEVEL = {package: level for level, packages in enumerate(LAYERS) for package in packages}
@@ -73,6 +73,7 @@ INSIDE = {
 # The table of front ends: the command line loads the one that was asked for.
 PASSAGES = {
     *(("cli/main.py", "rpc"), ("cli/main.py", "tui"), ("cli/main.py", "serve"), ("cli/main.py", "acp")),
+    ("cli/main.py", "fleet"),
     ("cli/mcp_serve.py", "mcp_server"),
 }
 

@@ -39,6 +39,7 @@ COMMANDS = {
     "completion": "tau.cli.completion",
     "doctor": "tau.cli.doctor",
     "extension": "tau.cli.extension",
+    "fleet": "tau.fleet.command",
     "login": "tau.cli.login",
     "logout": "tau.cli.login",
     "mcp": "tau.cli.mcp",
@@ -50,7 +51,7 @@ COMMANDS = {
 # First words that pi always takes as a command. They manage packages, which this version does not have.
 PACKAGE_COMMANDS = ("install", "remove", "uninstall", "update", "list", "config")
 SESSION_FLAGS = ("continue", "resume", "session", "session-id", "fork", "name")  # they choose or name a session
-OWN_ARGUMENTS = ("mcp",)  # commands that parse what follows them themselves
+OWN_ARGUMENTS = ("fleet", "mcp")  # commands that parse what follows them themselves
 NO_PROMPT = "There is no prompt: give a message, or pipe text to stdin."
 
 

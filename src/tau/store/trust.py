@@ -221,7 +221,8 @@ def fingerprint(cwd: Path, *, mcp: bool = True) -> Fingerprint:
     Without `mcp`, as versions of tau did that did not know MCP_FILE.
     """
     cwd = Path(os.path.realpath(cwd))
-    covered = [name for name in names_needing_trust(cwd) if name not in HARMLESS_NAMES]
+    needing = names_needing_trust(cwd)
+    covered = [name for name in needing if name not in HARMLESS_NAMES]
     roots = [cwd / name for name in covered if mcp or name != MCP_FILE]
     import hashlib
 
@@ -241,7 +242,7 @@ def fingerprint(cwd: Path, *, mcp: bool = True) -> Fingerprint:
         of_data = hashlib.sha256(data)
         digest.update(hashlib.sha256(os.fsencode(name)).digest() + of_data.digest())
         content[os.path.realpath(path)] = of_data.hexdigest()
-    harmless = [os.path.join(".pi", name) for name in needing if name in HARMLESS_NAMES]
+    harmless = [name for name in needing if name in HARMLESS_NAMES]
     return Fingerprint(digest.hexdigest(), names + harmless, content)
 
 
