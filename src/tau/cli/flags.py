@@ -124,7 +124,7 @@ COMMANDS = {
     "extension": "write a template for an extension",
     "login": "store an API key, or log in with OAuth",
     "logout": "remove a stored key or login",
-    "mcp": "manage MCP servers: list, add, remove, doctor, login, logout, call; or be one: serve",
+    "mcp": "manage MCP servers (list, add, remove, doctor …), or be one (serve)",
     "serve": "keep sessions open for clients that come and go",
     "sessions": "list the sessions of this project",
     "trust": "trust this project, or revoke the trust",

@@ -45,6 +45,8 @@ def connect(url: str = "unix:", *, token: str | None = None, reconnect: bool = T
 
 
 class HostClient:
+    """The sessions of a host: list, open, watch and close them. Use it with `async with`, or await it."""
+
     def __init__(
         self, url: str = "unix:", *, token: str | None = None, reconnect: bool = True, timeout: float | None = 60.0
     ) -> None:
