@@ -12,6 +12,7 @@ from tau.records.base import UNSET
 from tau.records.entries import CommandKey
 from tau.records.host_commands import After
 from tau.records.host_events import Attached, SnapshotReason
+from tau.records.replies import Accepted
 from tau.rpc.commands import HANDLERS
 from tau.runtime.clock import now
 from tau.runtime.protocol.dispatcher import Dispatcher
@@ -119,6 +120,9 @@ class Attachment:
         except CommandError as error:
             self.refuse(id, line_name(line), str(error))
             return False
+        if known is not None and known.restored is not None:
+            self._answer_again(line, id, known.restored)
+            return False
         if known is not None:
             known.when_answered(lambda rest: self.send_line(_with_id(id, rest)))
             return False
@@ -133,6 +137,12 @@ class Attachment:
             self._keyed.add(task := asyncio.create_task(dispatcher.wait()))
             task.add_done_callback(self._keyed.discard)
         return started
+
+    def _answer_again(self, line: bytes, id: bytes, accepted: Accepted) -> None:
+        """Answer a message that was accepted before the session was opened."""
+        dialect, name = self._envelope.dialect, line_name(line)
+        kind = dialect.command_type(name)
+        self.send_line(response(id, name, accepted if kind is None else dialect.reply_data(kind, accepted), UNSET))
 
     async def wait(self) -> None:
         """Wait until every command that was started has its response."""
@@ -190,7 +200,7 @@ class KeyedSink:
     def __init__(self, attachment: Attachment, call: KeyedCall, id: bytes, forget: Callable[[], None]) -> None:
         self._attachment = attachment
         self._call = call
-        self._id_bytes = len(_with_id(id, b"{")) - 1
+        self._id_bytes = len(_with_id(id, b"{"))
         self._forget = forget
 
     def send_line(self, line: bytes) -> None:
