@@ -19,8 +19,6 @@ from tau.serve.web.listener import Listener, bind
 from tau.serve.web.site import Site
 
 TOKEN = "of-the-test"
-TEXT_ONLY = "a WebSocket carries text: other bytes cannot be sent"
-TOO_LARGE = "a message above 33 MiB ends the connection with 1009"
 # Tests of tests/rpc that do not hold for a WebSocket, besides those that do not hold for a host.
 DIFFERENT = {**rpc_served.DIFFERENT}
 
@@ -31,7 +29,7 @@ class Agent(rpc_served.Agent):
     async def _serve(self, host: Host, live: Any) -> None:
         socket = bind("127.0.0.1", 0)
         port = socket.getsockname()[1]
-        site = Site(host, allowed_names([f"http://127.0.0.1:{port}"]), _authenticate, None)
+        site = Site(host, allowed_names([f"http://127.0.0.1:{port}"]), authenticate, None)
         listener = Listener(create_app(site))
         await listener.start(socket)
         output = Output()
@@ -98,5 +96,5 @@ class Output:
         self.taken.set()
 
 
-def _authenticate(token: str) -> Access | None:
+def authenticate(token: str) -> Access | None:
     return Access("test", "admin") if token == TOKEN else None
