@@ -46,6 +46,7 @@ class Agent(rpc_served.Agent):
             await asyncio.wait({streaming})
             await site.close()
             await listener.close()
+            socket.close()
 
     def _factory_dialect(self) -> str:
         return self._args[self._args.index("--dialect") + 1] if "--dialect" in self._args else "default"

@@ -51,6 +51,7 @@ class Agent(rpc_served.Agent):
         finally:
             await site.close()
             await listener.close()
+            socket.close()
 
     async def _pass_input(self, client: ClientConnection, live: Any) -> None:
         transport = rpc_served.EndAfterRuns(self._transport, live)
