@@ -18,10 +18,10 @@ FIELDS = {"model": "model", "thinking": "thinking", "name": "name", "sandbox": "
 KNOWN = {*FIELDS, "mode", "connect", "open", "session", "token-file", "abort-at-end", "dialect", "tools", "no-session"}
 
 
-def target_of(front_end: str, arguments: ParsedArguments) -> Target:
+def target_of(arguments: ParsedArguments) -> Target:
     """The session that the flags name. Raises UsageError."""
     flags = arguments.flags
-    if front_end == "bridge" and flags.get("mode") != "rpc":
+    if flags.get("mode") != "rpc":
         raise UsageError("--connect is for --mode rpc. At a terminal, use `tau attach`.")
     others = sorted((flags.keys() | arguments.lists.keys()) - KNOWN - {"provider", "offline", "verbose"})
     if others or arguments.unknown:
@@ -31,15 +31,15 @@ def target_of(front_end: str, arguments: ParsedArguments) -> Target:
     if session is not None and "open" in flags:
         raise UsageError("Give --session to use a session of the host, or --open to open one, but not both.")
     return Target(
-        find_address(flags.get("connect", "unix:"), _token(flags.get("token-file"))),
+        find_address(flags.get("connect", "unix:"), read_token(flags.get("token-file"))),
         session,
-        None if session is not None else _fields(flags),
+        None if session is not None else open_fields(flags),
         dialects.find(flags.get("dialect") or os.environ.get("PI_DIALECT")),
         "abort-at-end" in flags,
     )
 
 
-def _fields(flags: dict[str, str]) -> dict[str, object]:
+def open_fields(flags: dict[str, str]) -> dict[str, object]:
     fields: dict[str, object] = {FIELDS[name]: value for name, value in flags.items() if name in FIELDS}
     if "provider" in flags and "model" in flags and "/" not in flags["model"]:
         fields["model"] = f"{flags['provider']}/{flags['model']}"
@@ -50,7 +50,7 @@ def _fields(flags: dict[str, str]) -> dict[str, object]:
     return {"cwd": working_folder(), **fields}
 
 
-def _token(file: str | None) -> str | None:
+def read_token(file: str | None) -> str | None:
     if file is None:
         return None
     try:

@@ -34,6 +34,7 @@ MODES = ("text", "json", "rpc")  # values of --mode; tui is the default at a ter
 TASKS = {"list-models": "tau.cli.models", "export": "tau.cli.export"}
 # Only for the program tau: for pi, a word is a message to the model.
 COMMANDS = {
+    "attach": "tau.cli.attach",
     "completion": "tau.cli.completion",
     "doctor": "tau.cli.doctor",
     "extension": "tau.cli.extension",
@@ -109,6 +110,8 @@ def run(program: str, arguments: ParsedArguments) -> int:
     if "version" in flags:
         print(__version__ if program != "pi" else pi_version(flags.get("dialect")))
         return ANSWERED
+    if name == "attach":
+        _start_connected("attached", arguments)
     task = next((TASKS[flag] for flag in TASKS if flag in flags), COMMANDS.get(name))
     if task is not None:
         module = import_module(task)
@@ -176,9 +179,13 @@ def start_mode(mode: str, arguments: ParsedArguments) -> NoReturn:
 
 def _start_connected(front_end: str, arguments: ParsedArguments) -> NoReturn:
     """Start a front end on a session of a host. It ends the process."""
-    target = import_module("tau.cli.connect").target_of(front_end, arguments)
+    module: Any = import_module(FRONT_ENDS[front_end])
+    if front_end == "attached":
+        target = module.Attachment(*import_module("tau.cli.attach").choose(arguments))
+    else:
+        target = import_module("tau.cli.connect").target_of(arguments)
     gc.enable()
-    import_module(FRONT_ENDS[front_end]).serve(target)
+    module.serve(target)
     raise AssertionError("a front end ends the process")
 
 

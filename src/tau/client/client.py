@@ -12,14 +12,14 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from types import TracebackType
 from typing import Any, Literal, Self
 
 from tau.client.addresses import find_address
 from tau.client.calls import Calls, Images
-from tau.client.connection import Connection
+from tau.client.connection import Connection, noted_id
 from tau.client.errors import AgentGone
 from tau.client.events import RpcEvent
 from tau.client.handlers import EventHandler, Handlers
@@ -89,10 +89,16 @@ class RpcClient(Calls):
         by default that of the agent folder if the host runs here. In the dialect "1.5" message_update events carry
         only what is new; "default" adds the message so far.
         """
-        client = cls(timeout=timeout)
-        client._make_line = remote_line(
-            find_address(url, token), session=session, open=open, dialect=dialect, reconnect=reconnect
+        address = find_address(url, token)
+        return cls.over(
+            remote_line(address, session=session, open=open, dialect=dialect, reconnect=reconnect), timeout=timeout
         )
+
+    @classmethod
+    def over(cls, make_line: MakeLine, *, timeout: float | None = 60.0) -> Self:
+        """Return a client for a session of a host that this line leads to."""
+        client = cls(timeout=timeout)
+        client._make_line = make_line
         client._settles = True
         client._handlers = Handlers(shared=True)
         return client
@@ -163,6 +169,19 @@ class RpcClient(Calls):
     async def call(self, command: Command) -> bytes:
         """Send any command. Returns the JSON of the response's data, b"" if it has none."""
         return await self._require_connection().call(command)
+
+    async def send_line(self, line: bytes) -> None:
+        """Send a line that has no response, such as the answer to a dialog."""
+        await self._require_connection().line.write(line + b"\n")
+
+    @contextmanager
+    def noted_ids(self, note: Callable[[str], None]) -> Iterator[None]:
+        """Call `note` with the ids of the commands that are sent in this block: events may carry them."""
+        token = noted_id.set(note)
+        try:
+            yield
+        finally:
+            noted_id.reset(token)
 
     # Events.
 
