@@ -97,6 +97,9 @@ class Attachment:
         if self.live.starting and not self._is_for_start(line):
             self._early.append((line, id, key))
             return False
+        if self.live.failure:
+            self.refuse(id, line_name(line) if isinstance(line, bytes) else "parse", self.live.failure)
+            return False
         if isinstance(line, bytes) and not self._may(line):
             return False
         if key is not None and isinstance(line, bytes):
@@ -132,6 +135,7 @@ class Attachment:
 
     async def wait(self) -> None:
         """Wait until every command that was started has its response."""
+        await self.live.started()
         await self._dispatcher.wait()
         while self._keyed:
             await asyncio.wait(self._keyed)

@@ -53,6 +53,7 @@ class LiveSession:
         self.dialogs = DialogWatch(self.handle.dialogs, self.stream.publish, self._attended, answer_timeout_s)
         found = interrupted_at(self.handle.tree)
         self.interrupted = None if found is None else Interrupted(found)
+        self.failure = ""  # why the extensions did not start: without them the session is not used
         self._bash: dict[object, RunningBash] = {}
         self._trimming: asyncio.TimerHandle | None = None
         self._restore_keys()
@@ -130,10 +131,16 @@ class LiveSession:
         finally:
             await self.handle.release()
 
+    async def started(self) -> None:
+        """Wait until the extensions have started, or failed to."""
+        if self._starting is not None:
+            await asyncio.wait([self._starting])
+
     async def _start(self) -> None:
         try:
             await self.handle.start()
         except TauError as error:
+            self.failure = f"The session was not started: {error}"
             log.warning("the extensions of session %s did not start: %s", self.id, error)
         finally:
             self._starting = None

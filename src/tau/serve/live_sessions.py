@@ -59,6 +59,8 @@ class LiveSessions:
     async def find(self, id: str, *, may_open: bool) -> LiveSession:
         """The session with this id; it is opened if it is not live. Raises CommandError."""
         if (live := self.get(id)) is not None:
+            if live.failure:
+                raise CommandError(live.failure)
             return live
         if not may_open:
             raise CommandError(f"Session {id} is not open, and opening it needs the scope drive.")
@@ -192,8 +194,8 @@ class LiveSessions:
         self._watch.changed(live)
         if live.idle and not live.attachments:
             if live not in self._idle:
-                loop = asyncio.get_running_loop()
-                self._idle[live] = loop.call_later(self._config.idle_s, self._release, live)
+                loop, delay = asyncio.get_running_loop(), 0 if live.failure else self._config.idle_s
+                self._idle[live] = loop.call_later(delay, self._release, live)
         elif (timer := self._idle.pop(live, None)) is not None:
             timer.cancel()
 

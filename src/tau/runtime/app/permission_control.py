@@ -52,8 +52,9 @@ class PermissionControl:
         return PermissionState(mode, sources, gate.grants(), not self._started_with_rules)
 
     def add(self, given: str | Mapping[str, Any]) -> None:
-        """Add rules: "ask" or "rules FILE", as after --permissions, or the content of such a file. Raises UsageError if they cannot be read. Blocks.
+        """Add rules: "ask" or "rules FILE", as after --permissions, or the content of such a file.
 
+        Raises UsageError if they cannot be read. Blocks.
         What was allowed for this session is asked about again.
         """
         loaded = read_permissions(given, self._cwd)
