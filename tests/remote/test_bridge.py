@@ -56,6 +56,7 @@ COMMANDS: list[Any] = [
     {"id": "5", "type": "get_messages"},
 ]
 
+
 @pytest.mark.parametrize("dialect", [name for name in dialects.NAMES if dialects.find(name).responses])
 def test_a_client_hears_byte_for_byte_what_it_hears_on_a_pipe(dialect: str, tmp_path: Path) -> None:
     settled = "agent_settled" if dialect in ("default", "1.5") else "agent_end"

@@ -98,6 +98,7 @@ class RemoteHandle(SessionHandle):
 
     async def settled(self, command_timeout_s: float | None = None) -> None:
         await self._client.wait_for_idle(None)
+        await self._mirror.update()
 
     async def wait_idle(self) -> None:
         await self._client.wait_for_idle(None)
@@ -233,7 +234,9 @@ class RemoteHandle(SessionHandle):
         await self._client.abort()
 
     async def compact(self, instructions: str | None) -> CompactionResult:
-        return await self._client.compact(instructions)
+        result = await self._client.compact(instructions)
+        await self._mirror.update()
+        return result
 
     async def bash(self, command: str, *, exclude: bool = False, id: Any = UNSET) -> BashResult:
         with self._client.noted_ids(lambda wire_id: self._bash_ids.update({wire_id: id})):
@@ -294,10 +297,14 @@ class RemoteHandle(SessionHandle):
     # Sessions.
 
     async def new_session(self, parent: str | None = None) -> bool:
-        return not (await self._client.new_session(parent)).cancelled
+        done = not (await self._client.new_session(parent)).cancelled
+        await self._mirror.load()
+        return done
 
     async def switch_session(self, path: str) -> bool:
-        return not (await self._client.switch_session(path)).cancelled
+        done = not (await self._client.switch_session(path)).cancelled
+        await self._mirror.load()
+        return done
 
     async def fork(self, entry_id: str) -> tuple[str, bool]:
         forked = await self._client.fork(entry_id)
@@ -321,6 +328,7 @@ class RemoteHandle(SessionHandle):
 
     async def set_session_name(self, name: str) -> None:
         await self._client.set_session_name(name)
+        await self._mirror.update()
 
     async def sessions(self, *, everywhere: bool) -> list[SessionRow]:
         return await self._client.list_sessions(all=everywhere or None)
