@@ -93,6 +93,7 @@ LATE = {
     },
     "cli/login.py": {"getpass", "webbrowser"},
     "cli/doctor.py": {"tau.runtime.sandbox.landlock"},
+    "client/links.py": {"websockets.client", "websockets.uri"},
     "tui/commands_tree.py": {"tau.tui.tree_navigation"},
     "tui/interface.py": {"tau.screen.warm_up", "tau.tui.transcript_viewer"},
     "llm/apis.py": {"*"},

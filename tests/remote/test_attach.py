@@ -21,7 +21,7 @@ from tau.records.dialogs import Select
 from tau.records.events import AgentSettled, Event, MessageEnd
 from tau.runtime.app.factory import load
 from tau.runtime.app.options import SessionOptions, SessionTarget
-from tau.tui.remote_handle import RemoteHandle
+from tau.runtime.app.remote_handle import RemoteHandle
 
 ASK = {"blocks": [{"tool": "bash", "arguments": {"command": "echo done"}}]}
 TAU = [sys.executable, "-P", "-m", "tau"]

@@ -11,10 +11,10 @@ from tau.records.base import Value
 from tau.runtime.app.factory import SessionFactory
 from tau.runtime.app.handle import SessionHandle
 from tau.runtime.app.process import run_and_exit
+from tau.runtime.app.remote_handle import RemoteHandle
 from tau.runtime.services import Client
 from tau.tui import app, plain
 from tau.tui.interface import Interface
-from tau.tui.remote_handle import RemoteHandle
 
 DIALECT = "1.5"  # deltas only
 

@@ -38,11 +38,11 @@ from tau.records.messages import Attachment, Image
 from tau.records.models import Model, ThinkingLevel
 from tau.records.replies import BashResult, Disposition, Navigated, Queues, SessionRow, SlashCommand
 from tau.runtime.app.handle import SessionHandle
+from tau.runtime.app.remote_dialogs import RemoteDialogs
+from tau.runtime.app.remote_mirror import RemoteModels, SessionMirror
 from tau.runtime.extensions.dialogs import Dialogs
 from tau.runtime.extensions.hooks import Destination
 from tau.runtime.session.operations import Blocks
-from tau.tui.remote_dialogs import RemoteDialogs
-from tau.tui.remote_mirror import RemoteModels, SessionMirror
 
 if TYPE_CHECKING:
     from tau.client.events import RpcEvent
