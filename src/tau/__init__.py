@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from tau.errors import TauError as TauError
     from tau.errors import ToolError as ToolError
     from tau.errors import UsageError as UsageError
+    from tau.functions.function_tools import CallContext as CallContext
+    from tau.functions.function_tools import tool as tool
     from tau.library.agent import Agent as Agent
     from tau.library.commands import Node as Node
-    from tau.library.function_tools import CallContext as CallContext
-    from tau.library.function_tools import tool as tool
     from tau.library.opening import open as open
     from tau.library.results import Result as Result
     from tau.library.results import RunStopReason as RunStopReason
@@ -52,7 +52,7 @@ NAMES = {
     "AnswerTruncated": "tau.errors:AnswerTruncated",
     "Budget": "tau.records.budgets:Budget",
     "BudgetReached": "tau.errors:BudgetReached",
-    "CallContext": "tau.library.function_tools:CallContext",
+    "CallContext": "tau.functions.function_tools:CallContext",
     "CommandError": "tau.errors:CommandError",
     "DEFAULT_TOOLS": "tau.tools.registry:DEFAULT_TOOLS",
     "Dialog": "tau.core.checks.dialog_handlers:Dialog",
@@ -79,7 +79,7 @@ NAMES = {
     "hooks": "tau.hooks",
     "open": "tau.library.opening:open",
     "sync": "tau.sync",
-    "tool": "tau.library.function_tools:tool",
+    "tool": "tau.functions.function_tools:tool",
 }
 
 

@@ -15,7 +15,7 @@ import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from tau.client.addresses import find_address
 from tau.client.calls import Calls, Images
@@ -29,7 +29,11 @@ from tau.client.process import AgentCommand, AgentProcess
 from tau.client.stream import MAX_BUFFERED_EVENTS, Events
 from tau.core.checks.dialog_handlers import DialogHandler, Method
 from tau.errors import TauError
-from tau.records.commands import Command
+from tau.records.commands import Command, SetTools
+
+if TYPE_CHECKING:
+    from tau.client.host_tools import HostTools
+    from tau.tools import Tool
 
 Executable = str | os.PathLike[str] | Sequence[str]
 Queued = Literal["steer", "followUp"] | None
@@ -40,7 +44,8 @@ class RpcClient(Calls):
     arguments.
 
     `env` is added to the environment; `args` are appended to the command line. `timeout` applies to commands that are
-    answered at once; there is no time limit for commands that take long (prompt, bash, compact, …).
+    answered at once; there is no time limit for commands that take long (prompt, bash, compact, …). `tools` are
+    functions of this program that the model can call, as `set_tools`.
     """
 
     def __init__(
@@ -54,6 +59,7 @@ class RpcClient(Calls):
         *,
         dialect: str | None = None,
         timeout: float | None = 60.0,
+        tools: Sequence[Tool | Callable[..., Any]] = (),
     ) -> None:
         argv = command_line(executable, provider, model, dialect, args)
 
@@ -61,10 +67,14 @@ class RpcClient(Calls):
             return AgentProcess(AgentCommand(argv, cwd, {**os.environ, **(env or {})}), on_line, on_end)
 
         self._make_line: MakeLine = make_line
+        self._cwd = cwd
         self._timeout = timeout
         self._settles = executable is None and dialect is None
         self._handlers = Handlers()
         self._connection: Connection | None = None
+        self._host_tools: HostTools | None = None
+        if tools:
+            self._require_host_tools().use(tools)
 
     @classmethod
     def connect(
@@ -116,6 +126,8 @@ class RpcClient(Calls):
         connection.open()
         try:
             await self.get_state()
+            if self._host_tools is not None and self._host_tools.definitions:
+                await self.call(SetTools(self._host_tools.definitions))
         except BaseException:
             await self.stop()
             raise
@@ -126,6 +138,8 @@ class RpcClient(Calls):
             try:
                 await self._connection.stop()
             finally:
+                if self._host_tools is not None:
+                    self._host_tools.cancel_all()
                 await self._handlers.detach()
 
     def __await__(self) -> Generator[Any, None, Self]:
@@ -240,6 +254,25 @@ class RpcClient(Calls):
         """Wait until all prompts are finished. Raises TimeoutError after `timeout` seconds; the run continues."""
         async with _within(timeout):
             await self._require_connection().wait_until_idle()
+
+    # Tools of this program.
+
+    async def set_tools(self, tools: Sequence[Tool | Callable[..., Any]]) -> None:
+        """Offer functions of this program to the model, from its next call on: they replace those offered before.
+
+        They run in this process: plain functions in threads, coroutine functions in the event loop. An agent that is
+        started again gets them again. Raises UsageError for a function that cannot be a tool, and CommandError if the
+        agent refuses them; then the old set stays. Only tau supports this.
+        """
+        await self._require_host_tools().offer(tools)
+
+    def _require_host_tools(self) -> HostTools:
+        if self._host_tools is None:
+            from tau.client.host_tools import HostTools
+
+            self._host_tools = HostTools(self.call, self._cwd)
+            self._handlers.add(self._host_tools.on_event)
+        return self._host_tools
 
     # Dialogs.
 

@@ -13,17 +13,21 @@ import threading
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from tau.client import client, stream
 from tau.client.calls import Images
 from tau.client.client import Executable, Queued
 from tau.client.errors import AgentGone
 from tau.client.events import RpcEvent
+from tau.client.facade import blocking
 from tau.client.stream import MAX_BUFFERED_EVENTS
 from tau.client.sync_calls import SyncCalls
 from tau.concurrency.threads import run_in_thread
 from tau.core.checks.dialog_handlers import Answer, Dialog, Method
+
+if TYPE_CHECKING:
+    from tau.tools import Tool
 
 T = TypeVar("T")
 JOIN_TIMEOUT_S = 5.0  # for a thread that has no work left
@@ -96,9 +100,10 @@ class RpcClient(SyncCalls):
         *,
         dialect: str | None = None,
         timeout: float | None = 60.0,
+        tools: Sequence[Tool | Callable[..., Any]] = (),
     ) -> None:
         self._peer: client.RpcClient = client.RpcClient(
-            cwd, provider, model, args, env, executable, dialect=dialect, timeout=timeout
+            cwd, provider, model, args, env, executable, dialect=dialect, timeout=timeout, tools=tools
         )
         self._loop: LoopThread | None = None
         self._handlers: list[Callable[[RpcEvent], None]] = []
@@ -266,6 +271,8 @@ class RpcClient(SyncCalls):
         """Wait until the handlers have processed all events so far, unless a handler is the caller."""
         if self._event_stream is not None and self._event_thread is not threading.current_thread():
             self._wait(self._event_stream.caught_up())
+
+    set_tools = blocking(client.RpcClient.set_tools)
 
     # Dialogs.
 

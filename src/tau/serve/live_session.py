@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +24,8 @@ from tau.serve.attachment import Attachment
 from tau.serve.dialog_watch import DialogWatch
 from tau.serve.event_stream import EventStream, Published
 from tau.serve.keys import Keys, stored_keys
+from tau.serve.lent_tools import LentTools
+from tau.serve.metrics import count_tokens
 from tau.serve.session_view import Question
 
 log = logging.getLogger(__name__)
@@ -46,11 +49,13 @@ class LiveSession:
         self.limits = factory.options
         self.opened = now()
         self.cost = 0.0  # dollars, since it was opened
+        self.tokens: Counter[str] = Counter()  # by type, since it was opened
         self.last_used = asyncio.get_running_loop().time()
         self.attachments: set[Attachment] = set()
         self.keys = Keys()
         self.run_keys: dict[int, str] = {}  # keys of accepted prompts, by their place in the order of all prompts
         self.dialogs = DialogWatch(self.handle.dialogs, self.stream.publish, self._attended, answer_timeout_s)
+        self.lent_tools = LentTools(lambda: self.handle.host_tools, answer_timeout_s)
         found = interrupted_at(self.handle.tree)
         self.interrupted = None if found is None else Interrupted(found)
         self.failure = ""  # why the extensions did not start: without them the session is not used
@@ -167,6 +172,7 @@ class LiveSession:
         if isinstance(event, MessageEnd):
             if isinstance(event.message, Assistant):
                 self.cost += event.message.usage.cost.total
+                count_tokens(self.tokens, event.message.usage)
             return
         if isinstance(event, AgentSettled):
             self._settled()

@@ -20,6 +20,7 @@ WATCHED: frozenset[type[Record]] = frozenset(
         c.GetTree,
         c.GetLastAssistantText,
         c.GetCommands,
+        c.GetTools,
         c.GetProtocol,
         c.ListSessions,
     }
