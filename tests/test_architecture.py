@@ -219,6 +219,7 @@ EXTRAS = {
         *("serve/web/monitoring.py", "serve/web/page.py", "serve/web/schemas.py"),
     },
     "uvicorn": {"serve/web/protocols.py", "serve/web/listener.py"},
+    "websockets": {"client/links.py"},
 }
 
 # What type checkers know without an installation; it is never imported when the program runs.

@@ -112,7 +112,6 @@ def session_options(arguments: ParsedArguments, environment: Mapping[str, str] =
         permissions=flags.get("permissions"),
         sandbox=flags.get("sandbox"),
         telemetry=True if "telemetry" in flags else None,
-        offline="offline" in flags,
         mcp_files=lists.get("mcp-config", ()),
         no_mcp="no-mcp" in flags,
         excluded_tools=_list(flags.get("exclude-tools", "")),

@@ -21,6 +21,7 @@ from tau.records import commands as c
 from tau.records.base import UNSET, encode, replace, wire_json
 from tau.records.budgets import Budget
 from tau.records.dialogs import Confirm, Editor, Input, Select, UiRequest
+from tau.records.entries import CommandKey
 from tau.records.events import (
     AgentSettled,
     AgentStart,
@@ -209,7 +210,8 @@ class RemoteHandle(SessionHandle):
         queue: bool = False,
         attachments: Sequence[Attachment] = (),
         output_schema: OutputSchema | None = None,
-        key: Any = None,
+        trace_parent: str | None = None,
+        key: CommandKey | None = None,
     ) -> Disposition:
         images = [c.ImageGiven("image", block.data, block.mime_type) for block in blocks if isinstance(block, Image)]
         if queue and behavior == "follow_up":
