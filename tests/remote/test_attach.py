@@ -16,6 +16,7 @@ from support.interface import RULE
 from support.socket_host import SocketHost, socket_host
 from support.terminal import Terminal
 from tau import CommandError, RpcClient
+from tau.client.client import client_over
 from tau.client.opening import remote_line
 from tau.records.dialogs import Select
 from tau.records.events import AgentSettled, Event, MessageEnd
@@ -63,7 +64,7 @@ async def attached(
     factory = load(folder / "own", options, {"HOME": str(folder)}, str(folder / "work"))
     front = Front()
     line = remote_line(served.address, session=session, open=None if session else {"memory": True})
-    handle = RemoteHandle(factory.open(front.show, "tui"), RpcClient.over(line), front.show)
+    handle = RemoteHandle(factory.open(front.show, "tui"), client_over(line, RpcClient), front.show)
     await handle.connect()
     try:
         yield handle, front

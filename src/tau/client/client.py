@@ -12,14 +12,14 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from tau.client.addresses import find_address
 from tau.client.calls import Calls, Images
-from tau.client.connection import Connection, noted_id
+from tau.client.connection import Connection
 from tau.client.errors import AgentGone
 from tau.client.events import RpcEvent
 from tau.client.handlers import EventHandler, Handlers
@@ -100,18 +100,8 @@ class RpcClient(Calls):
         only what is new; "default" adds the message so far.
         """
         address = find_address(url, token)
-        return cls.over(
-            remote_line(address, session=session, open=open, dialect=dialect, reconnect=reconnect), timeout=timeout
-        )
-
-    @classmethod
-    def over(cls, make_line: MakeLine, *, timeout: float | None = 60.0) -> Self:
-        """Return a client for a session of a host that this line leads to."""
-        client = cls(timeout=timeout)
-        client._make_line = make_line
-        client._settles = True
-        client._handlers = Handlers(shared=True)
-        return client
+        make_line = remote_line(address, session=session, open=open, dialect=dialect, reconnect=reconnect)
+        return client_over(make_line, cls, timeout=timeout)
 
     # Process.
 
@@ -183,19 +173,6 @@ class RpcClient(Calls):
     async def call(self, command: Command) -> bytes:
         """Send any command. Returns the JSON of the response's data, b"" if it has none."""
         return await self._require_connection().call(command)
-
-    async def send_line(self, line: bytes) -> None:
-        """Send a line that has no response, such as the answer to a dialog."""
-        await self._require_connection().line.write(line + b"\n")
-
-    @contextmanager
-    def noted_ids(self, note: Callable[[str], None]) -> Iterator[None]:
-        """Call `note` with the ids of the commands that are sent in this block: events may carry them."""
-        token = noted_id.set(note)
-        try:
-            yield
-        finally:
-            noted_id.reset(token)
 
     # Events.
 
@@ -283,6 +260,23 @@ class RpcClient(Calls):
         function that unsubscribes the handler.
         """
         return self._handlers.dialogs.add(handler, methods)
+
+
+ClientT = TypeVar("ClientT", bound=RpcClient)
+
+
+def client_over(make_line: MakeLine, kind: type[ClientT], *, timeout: float | None = 60.0) -> ClientT:
+    """Return a client for the session of a host that this line leads to."""
+    client = kind(timeout=timeout)
+    client._make_line = make_line
+    client._settles = True
+    client._handlers = Handlers(shared=True)
+    return client
+
+
+async def send_line(client: RpcClient, line: bytes) -> None:
+    """Send a line that has no response, such as the answer to a dialog."""
+    await client._require_connection().line.write(line + b"\n")
 
 
 def command_line(

@@ -40,6 +40,16 @@ STATE_POLL_S = 1.0
 noted_id: ContextVar[Callable[[str], None] | None] = ContextVar("noted_id", default=None)
 
 
+@contextmanager
+def noted_ids(note: Callable[[str], None]) -> Iterator[None]:
+    """Call `note` with the ids of the commands that are sent in this block."""
+    token = noted_id.set(note)
+    try:
+        yield
+    finally:
+        noted_id.reset(token)
+
+
 class Connection:
     """Start `line`, then call `open`. `publish` is called with every event before the readers receive it.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import NoReturn
 
-from tau.client.client import RpcClient
+from tau.client.client import RpcClient, client_over
 from tau.client.opening import Target, remote_line
 from tau.records.base import Value
 from tau.runtime.app.factory import SessionFactory
@@ -42,7 +42,7 @@ async def _open(attachment: Attachment, client: Client) -> SessionHandle:
     target = attachment.target
     line = remote_line(target.address, session=target.session, open=target.open, dialect=DIALECT)
     local = attachment.factory.open(client, "print" if attachment.plain else "tui")
-    handle = RemoteHandle(local, RpcClient.over(line), client)
+    handle = RemoteHandle(local, client_over(line, RpcClient), client)
     await handle.connect()
     return handle
 

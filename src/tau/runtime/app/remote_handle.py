@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tau.client.catch_up import Heard
-from tau.client.client import RpcClient
+from tau.client.client import RpcClient, send_line
+from tau.client.connection import noted_ids
 from tau.client.events import read_event
 from tau.core.agent.draft import Update
 from tau.core.agent.queues import QueueName
@@ -193,7 +194,7 @@ class RemoteHandle(SessionHandle):
             return  # the connection was lost for good, and the front end is told by the end of the client
 
     def _answer(self, response: Mapping[str, Any]) -> None:
-        self._start(self._client.send_line(encode(response)))
+        self._start(send_line(self._client, encode(response)))
 
     @property
     def dialogs(self) -> Dialogs:
@@ -241,7 +242,7 @@ class RemoteHandle(SessionHandle):
         return result
 
     async def bash(self, command: str, *, exclude: bool = False, id: Any = UNSET) -> BashResult:
-        with self._client.noted_ids(lambda wire_id: self._bash_ids.update({wire_id: id})):
+        with noted_ids(lambda wire_id: self._bash_ids.update({wire_id: id})):
             return await self._client.bash(command, exclude_from_context=exclude or None)
 
     def abort_bash(self) -> None:
