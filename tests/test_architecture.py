@@ -49,6 +49,7 @@ INSIDE = {
         "checks": {"text", "shell"},
         "conversation": {"models"},
         "agent": {"text", "models", "checks", "conversation"},
+        "fleet": set[str](),
     },
     "runtime": {
         "": set[str](),
@@ -126,6 +127,9 @@ LATE = {
     "core/conversation/file_lines.py": {"bisect"},
     "core/conversation/provider_messages.py": {"hashlib"},
     "serve/command.py": {"*"},
+    "serve/process.py": {"*"},
+    "fleet/engines/__init__.py": {"*"},
+    "client/links.py": {"websockets.client", "websockets.uri"},
     "runtime/session/input.py": {"tau.runtime.session.prompt_options", "tau.runtime.session.system_messages"},
     "runtime/history/session_log.py": {"tau.core.conversation.system_state"},
     "runtime/session/operations.py": {
@@ -218,6 +222,7 @@ EXTRAS = {
         *("serve/web/sessions.py", "serve/web/commands.py", "serve/web/events.py", "serve/web/logins.py"),
         *("serve/web/monitoring.py", "serve/web/page.py", "serve/web/schemas.py"),
     },
+    "websockets": {"client/links.py"},
     "uvicorn": {"serve/web/protocols.py", "serve/web/listener.py"},
     "websockets": {"client/links.py"},
 }

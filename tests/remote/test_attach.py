@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from support.host_process import HostProcess
+from support.served_process import HostProcess
 from support.interface import RULE
 from support.socket_host import SocketHost, socket_host
 from support.terminal import Terminal

@@ -1,7 +1,8 @@
 """`Agent` for tests of the protocol and the session: in this process, or a real process where the test needs one.
 
 tests/rpc/conftest.py chooses for each test. A test that is marked with `process` or `promise` gets real processes, and
-so do all of them with TAU_TEST_PROCESSES=1. With TAU_TEST_SERVED=1 the others are clients of a host. For modules that are all about processes: support.rpc_process.
+so do all of them with TAU_TEST_PROCESSES=1. With TAU_TEST_SERVED=1 the others are clients of a host. For modules that
+are all about processes: support.rpc_process.
 """
 
 from __future__ import annotations

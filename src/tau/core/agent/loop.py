@@ -151,9 +151,9 @@ def agent_run(
 ) -> Generator[LoopRequest, Any, RunEnd]:
     """Run the agent, from the prompts until it has nothing left to do.
 
-    `parallel`: the tool calls of one answer run at once, unless one of the tools is `sequential`. `skip`: steering is delivered after the running tool call,
-    and later calls are skipped. `early`: message_start is published when the model is asked, not when it answers.
-    `steered`: queued steering follows the prompts; off for prompts from a queue, whose mode may be one at a time.
+    `parallel`: the tool calls of one answer run at once, unless one of the tools is `sequential`. `skip`: steering is
+    delivered after the running tool call, and later calls are skipped. `early`: message_start is published when the
+    model is asked. `steered`: queued steering follows the prompts; off for prompts from a queue.
     """
     new: list[AnyMessage] = list(prompts)
     since: list[AnyMessage] = list(prompts)  # messages that are not in `history`
@@ -169,14 +169,12 @@ def agent_run(
             yield from announce(message)
         new += pending
         since += pending
-
         ending = yield from stream_answer(history, [*since], early)
         reply = ending.message
         new.append(reply)
         if isinstance(ending, MessageFailed):
             yield Publish(TurnEnd(reply, []))
             break
-
         at_once = parallel and not any(sequential(call.name) for call in reply.tool_calls)
         results, pending, is_final = yield from run_tools(ending, at_once, skip)
         new += results
