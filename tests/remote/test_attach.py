@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from support.served_process import HostProcess
 from support.interface import RULE
+from support.served_process import HostProcess
 from support.socket_host import SocketHost, socket_host
 from support.terminal import Terminal
 from tau import CommandError, RpcClient
