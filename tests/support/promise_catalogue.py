@@ -407,16 +407,23 @@ PARTS = (
     Part(
         "Server mode",
         (
-            Row("N01", ("P29",), "No token, a wrong one, one in the URL", "refused", NO_SERVER),
-            Row("N02", ("P29",), "A wrong host name", "refused", NO_SERVER),
-            Row("N03", ("P29",), "A request from a web page", "refused", NO_SERVER),
-            Row(
-                "N04", ("P29",), "A thousand connections, slow ones, huge ones", "bounded, others are served", NO_SERVER
-            ),
-            Row("N05", ("P29",), "A message without end", "disconnected", NO_SERVER),
-            Row("N06", ("P29",), "A token that others can read", "tau does not start", NO_SERVER),
-            Row("N07", ("P29",), "A publicly reachable address", "tau does not start", NO_SERVER),
-            Row("N08", ("P29",), "Two clients", "each receives only its own events", NO_SERVER),
+            Row("N01", ("P29",), "No token, a wrong one, one in the URL", "refused"),
+            Row("N02", ("P29",), "A wrong host name", "refused"),
+            Row("N03", ("P29",), "A request from a web page", "refused"),
+            Row("N04", ("P29",), "A thousand connections, slow ones, huge ones", "bounded, others are served"),
+            Row("N05", ("P29",), "A message without end", "disconnected"),
+            Row("N06", ("P29",), "A token that others can read", "tau does not start"),
+            Row("N07", ("P29",), "A publicly reachable address", "tau does not start"),
+            Row("N08", ("P29",), "Two clients", "each receives only its own responses"),
+            Row("N09", ("P2",), "A keyed prompt that is repeated after any death", "it runs once"),
+            Row("N10", ("P6",), "A connection that is cut at any byte, and resumed", "nothing missing, nothing twice"),
+            Row("N11", ("P6",), "A client of a host that stops reading", "costs little, and slows nobody"),
+            Row("N12", ("P29",), "A client with the scope watch", "changes nothing"),
+            Row("N13", ("P29",), "A client that asks for more than the host allows", "refused"),
+            Row("N14", ("P29",), "A revoked credential", "its channels end within a second"),
+            Row("N15", ("P29",), "Credentials in logs, URLs, cookies, files", "never"),
+            Row("N16", ("P29",), "Pages of other sites, and frames", "nothing runs, nothing is called"),
+            Row("N17", ("P7",), "A run whose clients are gone", "goes on and ends without them"),
         ),
     ),
     Part(
