@@ -39,10 +39,13 @@ from tau.records.base import decode
 from tau.records.commands import AnyCommand
 from tau.records.dialogs import AnyUiRequest, UiResponse
 from tau.records.events import AnyEvent
+from tau.records.host_commands import HOST_COMMANDS
+from tau.records.host_events import HOST_CHANNEL_EVENTS
 from tau.records.permissions import Permissions
 from tau.wire.dialect import COMMANDS
 from tau.wire.dialects import NAMES
 
+HOST_SHAPES: dict[str, Any] = {**HOST_COMMANDS, **{tag(kind): kind for kind in HOST_CHANNEL_EVENTS}}
 ROOT = Path(__file__).parents[1]
 PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "examples/README.md")),
@@ -173,14 +176,14 @@ def _values(text: str) -> list[Any]:
 def _known(value: Any) -> bool:
     match value:
         case {"type": "response", "command": command, "success": bool()}:
-            return command in COMMANDS
+            return command in COMMANDS or command in HOST_COMMANDS
         case {"type": "extension_ui_request" | "extension_ui_response" as kind}:
             dialog: Any = UiResponse if kind.endswith("response") else AnyUiRequest
             return decode(dialog, json.dumps(value).encode()) is not None
         case {"type": "image", **rest}:
             return rest.keys() <= {"data", "mimeType", "source"}
         case {"type": str(kind)}:
-            shape: Any = AnyCommand if kind in COMMANDS else AnyEvent
+            shape: Any = HOST_SHAPES.get(kind) or (AnyCommand if kind in COMMANDS else AnyEvent)
             return decode(shape, json.dumps(value).encode()) is not None
         case {"answers": _}:
             return bool(read_script(json.dumps(value).encode()).answers)
