@@ -27,8 +27,8 @@ class HostProcess:
         self.cwd = folder / "work"
         script = folder / "script.json"
         script.write_text(json.dumps({"answers": answers or [{"text": "ok"}]}))
-        self._argv = [sys.executable, "-m", "tau", "serve", "--no-tcp", "--model", "scripted", "--script", str(script)]
-        self._argv += args
+        self._argv = [sys.executable, "-m", "tau", "serve", "--model", "scripted", "--script", str(script)]
+        self._argv += args or ["--no-tcp"]
         self.socket = agent / "serve" / "host.sock"
         self.url = f"unix:{self.socket}"
         self.process: subprocess.Popen[bytes] | None = None
