@@ -111,6 +111,7 @@ LATE = {
     "cli/mcp.py": {"*"},
     "cli/mcp_login.py": {"webbrowser"},
     "cli/doctor.py": {"tau.runtime.sandbox.landlock"},
+    "client/links.py": {"websockets.client", "websockets.uri"},
     "tui/commands_tree.py": {"tau.tui.tree_navigation"},
     "tui/interface.py": {"tau.screen.warm_up", "tau.tui.session_picking", "tau.tui.transcript_viewer"},
     "tui/plain_surface.py": {"tau.tui.clipboard"},
@@ -224,6 +225,7 @@ EXTRAS = {
     },
     "websockets": {"client/links.py"},
     "uvicorn": {"serve/web/protocols.py", "serve/web/listener.py"},
+    "websockets": {"client/links.py"},
 }
 
 # What type checkers know without an installation; it is never imported when the program runs.

@@ -117,8 +117,8 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
 }
 # Commands of the program tau, and what they do.
 COMMANDS = {
-    "attach": "open the interface on a session of a host (tau serve)",
     "acp": "serve an editor over the Agent Client Protocol",
+    "attach": "open the interface on a session of a host (tau serve)",
     "completion": "print a completion script for your shell",
     "doctor": "check the configuration, and report mistakes in it",
     "extension": "write a template for an extension",

@@ -20,7 +20,8 @@ from tau.client.line import OnEnd, OnLine
 from tau.client.links import Link, Refused, Unreachable, dial
 from tau.client.unanswered import Number, Unanswered, head_of, number_of
 from tau.errors import TauError
-from tau.records.base import UNSET, BadRecord, Record, UnsetType, decode, encode
+from tau.records.base import UNSET, BadRecord, Record, UnsetType, decode, encode, parse
+from tau.records.events import ToolRequest, ToolRequestCancelled
 from tau.records.host_commands import PROTOCOL_VERSION
 from tau.records.host_events import HOST_CHANNEL_EVENTS, Attached, HelloReply
 from tau.wire.lines import LineTooLong
@@ -30,9 +31,10 @@ MAX_DELAY_S = 10.0
 FIRST_ATTEMPTS = 4
 HELLO_TIMEOUT_S = 10.0
 HELLO_ID = "hello"
+UNNOTICED_ID = "req_0"  # the response to it is ignored
 STDERR_BYTES = 64 * 1024
 RETRY_LATER = ("Too many sessions are open.", "The host is closing.")
-CHANNEL_EVENTS = {str(kind.__struct_config__.tag) for kind in HOST_CHANNEL_EVENTS}
+CHANNEL_EVENTS = {str(kind.__struct_config__.tag) for kind in (*HOST_CHANNEL_EVENTS, ToolRequest, ToolRequestCancelled)}
 
 
 class LostAtOnce(Unreachable):
@@ -110,6 +112,7 @@ class RemoteLine:
     ) -> None:
         self._address, self._binding, self._reconnect = address, binding, reconnect
         self._on_line, self._on_end = on_line, on_end
+        self._name = f"{binding.client} {secrets.token_hex(4)}"  # the host recognises a client that comes back
         self._cursor = Cursor(binding.session)
         self._unanswered = Unanswered(secrets.token_hex(8))
         self._link: Link | None = None
@@ -144,6 +147,8 @@ class RemoteLine:
         if self._ended:
             return  # pending calls fail with AgentGone
         line = self._unanswered.add(data)
+        if b'"set_tools"' in data and head_of(data).type == "set_tools":  # they are lent by a connection
+            self.on_every_connection = encode({**parse(data), "id": UNNOTICED_ID}) + b"\n"
         if (link := self._link) is not None and self._greeting is None:
             link.send(line)
             if not self._binding.responses:
@@ -237,7 +242,7 @@ class RemoteLine:
             "id": HELLO_ID,
             "type": "hello",
             "version": PROTOCOL_VERSION,
-            "client": binding.client,
+            "client": self._name,
             "dialect": binding.dialect,
             "session": cursor.session,
             "after": cursor.after,

@@ -17,7 +17,8 @@ from tau.records.base import BadRecord, Raw, Record, decode, encode, parse
 MAX_ANSWERS = 64  # to dialogs, which have no response
 # Commands that may be carried out twice, by their beginnings.
 HARMLESS = ("get_", "list_", "set_", "abort", "who", "ping", "watch_")
-READING = ("get_", "list_", "who", "ping", "watch_")
+# Commands that must be carried out again for every connection, or that change nothing: they have no key.
+WITHOUT_KEY = ("get_", "list_", "who", "ping", "watch_", "set_tools")
 MESSAGES = ("prompt", "steer", "follow_up")  # their keys are in the session file
 UNKNOWN_OUTCOME = "The session was opened again before the host answered: it is not known whether this was carried out."
 LAST_FIELD = re.compile(rb',"(seq|asOf)":(\d+)}\Z')
@@ -104,7 +105,7 @@ class Unanswered:
             self._answers.append(line + b"\n")
             return line + b"\n"
         command = head.type if isinstance(head.type, str) else "parse"
-        if head.key is None and command != "parse" and not command.startswith(READING):
+        if head.key is None and command != "parse" and not command.startswith(WITHOUT_KEY):
             line = self._with_key(line)
         sent = Sent(command, bytes(head.id), line + b"\n")
         self._sent.append(sent)
