@@ -20,6 +20,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -185,6 +186,8 @@ def _known(value: Any) -> bool:
             return bool(read_script(json.dumps(value).encode()).answers)
         case {"providers": _}:
             return parse_providers(value)[1] == []
+        case {"mcpServers": servers}:
+            return all(server["command"] or server["url"] for server in servers.values())
         case {"otherwise": _}:  # rules for --permissions
             return Rules(decode(Permissions, json.dumps(value).encode()), "/", "/") is not None
         case {"agent_servers": servers}:  # of an editor
@@ -272,7 +275,9 @@ def _problems(words: list[str]) -> Iterator[str]:
     match program.rpartition("/")[2]:
         case "pi" | "tau" as name:
             given = parse(arguments)
-            yield from (f"{name} knows no {flag}" for flag in given.unknown)
+            command = SUBCOMMANDS.get(given.words[0]) if name == "tau" and given.words else None
+            own = () if command is None else getattr(import_module(command), "OWN_FLAGS", ())
+            yield from (f"{name} knows no {flag}" for flag in given.unknown if flag not in own)
             if name == "tau" and given.words and given.words[0] not in SUBCOMMANDS and " " not in given.words[0]:
                 yield f"tau has no command {given.words[0]}"
         case "make":

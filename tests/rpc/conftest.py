@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from support import rpc_agent
+from support import rpc_agent, rpc_served
 
 
 @pytest.fixture(autouse=True)
 def transport(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """In memory, unless the test is marked with `process` or `promise`: each promise is kept by a real process."""
+    if rpc_agent.IN_MEMORY is rpc_served and request.node.originalname in rpc_served.DIFFERENT:
+        pytest.skip(rpc_served.DIFFERENT[request.node.originalname])
     marks = {mark.name for mark in request.node.iter_markers()}
     monkeypatch.setattr(rpc_agent, "in_memory", not marks & {"process", "promise"})
     monkeypatch.setenv("HOME", str(tmp_path / "home"))  # for `~`, which is not passed in

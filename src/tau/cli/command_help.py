@@ -60,13 +60,33 @@ usage: tau mcp list [--json]
        tau mcp login NAME
        tau mcp logout NAME
        tau mcp call SERVER TOOL [JSON]
+       tau mcp serve [--tools A,B] [--cwd DIR] [options]
 
 Manage MCP servers. list starts nothing. add writes to mcp.json in the agent folder, with -l to .pi/mcp.json of this
 project; --from copies servers from a file of Claude, Cursor, VS Code, Codex or opencode. doctor starts each server
 and tells what it offers, what changed, and why one fails. login signs in with OAuth. call prints the result of one
 tool call as JSON.
 
+serve makes tau itself an MCP server, on stdin and stdout. Its tools are tau, which lets the agent work on a prompt, and
+tau_reply, which continues; --tools also offers built-in tools by name (tau,tau_reply,read,grep). Sessions of the folder
+are resources. The options for models, permissions, sandbox and limits apply to every session.
+
 Exit code 1 if an entry is invalid (list), a server is not ready (doctor) or a call fails (call).""",
+    "serve": """\
+usage: tau serve [--listen ADDRESS:PORT | --no-tcp] [--root DIR ...] [--idle TIME] [--max-live N]
+                 [--answer-timeout SECONDS] [--drain SECONDS] [options of sessions]
+       tau serve status
+       tau serve url
+       tau serve token new --name NAME [--scope watch|drive|admin] | list | revoke NAME
+
+Keep sessions open for clients that come and go: lines on a Unix socket below the agent folder, and HTTP and WebSocket
+with the extra (pip install 'tau-agent[serve]'). Sessions work in the current folder and below each --root. Options such
+as --model, --tools, --permissions and --sandbox set what clients get; clients can narrow them, never widen them.
+
+SIGTERM and Ctrl+C: runs may settle for --drain seconds, then they are aborted and everything is saved.
+tau serve url prints an address that logs a browser in, once and within five minutes. tau serve token manages tokens for
+other programs and machines: watch may read, drive may do everything in sessions, admin may also open and close them.
+tau serve status tells whether a host is running, since when, and which sessions are open.""",
     "sessions": """\
 usage: tau sessions [--all] [--session-dir DIR] [WORD ...]
 

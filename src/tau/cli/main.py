@@ -26,6 +26,8 @@ FRONT_ENDS = {
     "rpc": "tau.rpc.stdio",
     "plain": "tau.tui.plain",
     "tui": "tau.tui.app",
+    "bridge": "tau.rpc.bridge",
+    "attached": "tau.tui.attached",
     "acp": "tau.acp.stdio",
 }
 MODES = ("text", "json", "rpc", "acp")  # values of --mode; tui is the default at a terminal
@@ -37,9 +39,11 @@ COMMANDS = {
     "completion": "tau.cli.completion",
     "doctor": "tau.cli.doctor",
     "extension": "tau.cli.extension",
+    "fleet": "tau.fleet.command",
     "login": "tau.cli.login",
     "logout": "tau.cli.login",
     "mcp": "tau.cli.mcp",
+    "serve": "tau.serve.command",
     "sessions": "tau.cli.sessions",
     "trust": "tau.cli.trust",
     "warm": "tau.cli.warm.command",
@@ -47,7 +51,7 @@ COMMANDS = {
 # First words that pi always takes as a command. They manage packages, which this version does not have.
 PACKAGE_COMMANDS = ("install", "remove", "uninstall", "update", "list", "config")
 SESSION_FLAGS = ("continue", "resume", "session", "session-id", "fork", "name")  # they choose or name a session
-OWN_ARGUMENTS = ("mcp",)  # commands that parse what follows them themselves
+OWN_ARGUMENTS = ("fleet", "mcp")  # commands that parse what follows them themselves
 NO_PROMPT = "There is no prompt: give a message, or pipe text to stdin."
 
 
@@ -153,6 +157,8 @@ def start_mode(mode: str, arguments: ParsedArguments) -> NoReturn:
         raise UsageError("@file arguments are not supported in RPC mode")
     _exit_on_signals()
     load_quickly()
+    if "connect" in flags:
+        _start_connected("bridge", arguments)
     # Before anything else is read: the writing process may be about to write the session that is continued.
     piped = import_module("tau.cli.prompts").read_pipe() if mode in ("text", "json") else ""
     strict = mode in ("text", "plain", "tui")  # clients of the other modes rely on a warning
@@ -177,6 +183,14 @@ def start_mode(mode: str, arguments: ParsedArguments) -> NoReturn:
     if mode == "json":
         front_end.serve(open_session, prompts, factory.dialect, result="result" in flags)
     front_end.serve(open_session, prompts)
+    raise AssertionError("a front end ends the process")
+
+
+def _start_connected(front_end: str, arguments: ParsedArguments) -> NoReturn:
+    """Start a front end on a session of a host. It ends the process."""
+    target = import_module("tau.cli.connect").target_of(front_end, arguments)
+    gc.enable()
+    import_module(FRONT_ENDS[front_end]).serve(target)
     raise AssertionError("a front end ends the process")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from tau.core.agent.draft import Update
 from tau.llm.types import Transport
@@ -14,6 +14,9 @@ from tau.records.events import Event
 from tau.records.settings import SandboxLevel
 from tau.store.settings import SettingsFile
 from tau.tools import Machine, Tool
+
+if TYPE_CHECKING:
+    from tau.runtime.telemetry.observer import ObservedSession, SessionObserver
 
 Mode = Literal["rpc", "json", "print", "library", "tui", "acp"]
 # Receives the events of a session. It may return an awaitable: the session then waits for it before it sends more.
@@ -31,3 +34,4 @@ class Services(Value):
     mode: Mode = "rpc"  # "rpc", "tui" and "acp" always have a client that can answer dialogs
     agent_dir: Path | None = None  # the user's files; None means the default location
     sandbox: SandboxLevel | None = None  # level of the sandbox that confines the machine
+    observe: Callable[[ObservedSession], SessionObserver] | None = None  # telemetry

@@ -127,6 +127,10 @@ class SessionHandle(Operations):
         """Call `callback` when an extension asks to exit the program."""
         self._session.request_exit = callback
 
+    def on_move(self, callback: Callable[[str], None]) -> None:
+        """Call `callback` with a reason when another session, or another place in it, has become current."""
+        self._session.navigator.moved = callback
+
     def preload(self) -> None:
         """Load tools and the HTTP client, in a thread, so that the first prompt does not wait for them."""
         list(self._session.services.tools.values())
