@@ -101,7 +101,7 @@ def chosen(wanted: Callable[[Block], bool]) -> Any:
 
 
 def test_every_block_says_what_it_is() -> None:
-    known = {"python", "json", "sh", "bash", "js", "markdown", "text", "yaml", ""}
+    known = {"python", "json", "sh", "bash", "js", "lua", "elisp", "markdown", "text", "yaml", ""}
     assert [f"{block.page}:{block.line}" for block in BLOCKS if block.language not in known] == []
 
 
@@ -194,7 +194,8 @@ def _known(value: Any) -> bool:
         case {"otherwise": _}:  # rules for --permissions
             return Rules(decode(Permissions, json.dumps(value).encode()), "/", "/") is not None
         case {"agent_servers": servers}:  # of an editor
-            return {server["env"]["PI_DIALECT"] for server in servers.values()} <= set(NAMES)
+            environments = [server.get("env", {}) for server in servers.values()]
+            return {env["PI_DIALECT"] for env in environments if "PI_DIALECT" in env} <= set(NAMES)
         case dict():  # auth.json
             return all(entry["type"] == "api_key" and entry["key"] for entry in value.values())
     return False

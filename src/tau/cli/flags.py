@@ -104,6 +104,7 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
     ),
     "other": (
         Flag("device", "", "", "with `tau login`: log in with a code on another device"),
+        Flag("setup", "", "", "with `tau acp`: ask for a provider and an API key, as `tau login` does"),
         Flag("theme", "", "PATH", "load a theme, or a folder of them; may be repeated", several=True),
         Flag("no-themes", "", "", "load only the themes of --theme"),
         Flag("use-theme", "", "NAME", "use this theme, not that of the settings"),

@@ -206,7 +206,7 @@ def start_acp(arguments: ParsedArguments) -> NoReturn:
 
     The configuration is read with the first session: editors wait for the answer to their first request.
     """
-    if "--setup" in arguments.unknown:
+    if "setup" in arguments.flags:
         _terminal().log_to_stderr()
         logins = arguments._replace(words=["login", *arguments.words[1:]])
         sys.exit(import_module("tau.cli.login").main(logins))
