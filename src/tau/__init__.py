@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from tau import hooks as hooks
     from tau import sync as sync
     from tau.client.client import RpcClient as RpcClient
-    from tau.client.process import AgentGone as AgentGone
+    from tau.client.errors import AgentGone as AgentGone
+    from tau.client.host import HostClient as HostClient
+    from tau.client.host import connect as connect
     from tau.core.checks.dialog_handlers import Answer as Answer
     from tau.core.checks.dialog_handlers import Dialog as Dialog
     from tau.errors import AnswerTruncated as AnswerTruncated
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
 NAMES = {
     "Agent": "tau.library.agent:Agent",
     "AgentEvent": "tau.library.subscriptions:AgentEvent",
-    "AgentGone": "tau.client.process:AgentGone",
+    "AgentGone": "tau.client.errors:AgentGone",
     "Answer": "tau.core.checks.dialog_handlers:Answer",
     "AnswerTruncated": "tau.errors:AnswerTruncated",
     "Budget": "tau.records.budgets:Budget",
@@ -55,6 +57,7 @@ NAMES = {
     "DEFAULT_TOOLS": "tau.tools.registry:DEFAULT_TOOLS",
     "Dialog": "tau.core.checks.dialog_handlers:Dialog",
     "ExtensionFailure": "tau.errors:ExtensionFailure",
+    "HostClient": "tau.client.host:HostClient",
     "Image": "tau.records.messages:Image",
     "Node": "tau.library.commands:Node",
     "Outcome": "tau.records.events:Outcome",
@@ -70,6 +73,7 @@ NAMES = {
     "ToolContext": "tau.tools:ToolContext",
     "ToolError": "tau.errors:ToolError",
     "UsageError": "tau.errors:UsageError",
+    "connect": "tau.client.host:connect",
     "events": "tau.events",
     "extension": "tau.extension",
     "hooks": "tau.hooks",

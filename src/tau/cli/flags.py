@@ -65,6 +65,12 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
         Flag("no-session", "", "", "keep the session in memory only"),
         Flag("export", "", "FILE|ID", "export a session as HTML; --export --continue: the last one"),
     ),
+    "sessions of a host (tau serve)": (
+        Flag("connect", "", "URL", "in RPC mode, use a session of the host at unix:, http://HOST:PORT, ..."),
+        Flag("open", "", "", "with --connect: open a session (default without --session)"),
+        Flag("token-file", "", "FILE", "with --connect and `tau attach`: file with the token of the host"),
+        Flag("abort-at-end", "", "", "with --connect: abort the run when stdin ends"),
+    ),
     "prompts, skills and context": (
         Flag("system-prompt", "", "TEXT|FILE", "replace the default system prompt"),
         Flag("append-system-prompt", "", "TEXT|FILE", "append to the system prompt; may be repeated", several=True),
@@ -110,6 +116,7 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
 }
 # Commands of the program tau, and what they do.
 COMMANDS = {
+    "attach": "open the interface on a session of a host (tau serve)",
     "completion": "print a completion script for your shell",
     "doctor": "check the configuration, and report mistakes in it",
     "extension": "write a template for an extension",

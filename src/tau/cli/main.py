@@ -26,6 +26,8 @@ FRONT_ENDS = {
     "rpc": "tau.rpc.stdio",
     "plain": "tau.tui.plain",
     "tui": "tau.tui.app",
+    "bridge": "tau.rpc.bridge",
+    "attached": "tau.tui.attached",
 }
 MODES = ("text", "json", "rpc")  # values of --mode; tui is the default at a terminal
 # Flags that do not run the agent.
@@ -144,6 +146,8 @@ def start_mode(mode: str, arguments: ParsedArguments) -> NoReturn:
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as nohup sets it
         signal.signal(signal.SIGHUP, _exit_on_signal)
     load_quickly()
+    if "connect" in flags:
+        _start_connected("bridge", arguments)
     # Before anything else is read: the writing process may be about to write the session that is continued.
     piped = import_module("tau.cli.prompts").read_pipe() if mode in ("text", "json") else ""
     strict = mode in ("text", "plain", "tui")  # clients of the other modes rely on a warning
@@ -168,6 +172,14 @@ def start_mode(mode: str, arguments: ParsedArguments) -> NoReturn:
     if mode == "json":
         front_end.serve(open_session, prompts, factory.dialect, result="result" in flags)
     front_end.serve(open_session, prompts)
+    raise AssertionError("a front end ends the process")
+
+
+def _start_connected(front_end: str, arguments: ParsedArguments) -> NoReturn:
+    """Start a front end on a session of a host. It ends the process."""
+    target = import_module("tau.cli.connect").target_of(front_end, arguments)
+    gc.enable()
+    import_module(FRONT_ENDS[front_end]).serve(target)
     raise AssertionError("a front end ends the process")
 
 

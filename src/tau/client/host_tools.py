@@ -13,13 +13,13 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, cast
 
+from tau.client.errors import AgentGone
 from tau.client.events import RpcEvent
-from tau.client.process import AgentGone
 from tau.errors import CommandError, ToolError, UsageError
 from tau.functions.function_tools import function_tool
 from tau.functions.threads import Threads
 from tau.records.base import UNSET
-from tau.records.commands import Command, HostTool, HostToolProgress, HostToolResult, SetTools
+from tau.records.commands import Command, HostTool, HostToolProgress, HostToolResult
 from tau.records.events import Outcome, ToolRequest, ToolRequestCancelled
 from tau.records.messages import Text
 from tau.tools import Machine, Tool, ToolContext
@@ -36,12 +36,16 @@ class NoMachine:
 
 
 class HostTools:
-    """`call` sends a command to the agent and returns when it is answered."""
+    """`call` sends a command to the agent and returns when it is answered; `offer` sends the definitions of tools."""
 
     def __init__(
-        self, call: Callable[[Command], Coroutine[Any, Any, bytes]], cwd: str | os.PathLike[str] | None
+        self,
+        call: Callable[[Command], Coroutine[Any, Any, bytes]],
+        offer: Callable[[list[HostTool]], Coroutine[Any, Any, None]],
+        cwd: str | os.PathLike[str] | None,
     ) -> None:
         self._call = call
+        self._offer = offer
         self._cwd = os.getcwd() if cwd is None else os.fspath(cwd)
         self._threads = Threads()
         self._tools: dict[str, Tool] = {}
@@ -68,7 +72,7 @@ class HostTools:
         definitions = self.definitions
         self._tools = {**old, **new}  # the model may call a new tool before the response is read here
         try:
-            await self._call(SetTools(definitions))
+            await self._offer(definitions)
         except BaseException:
             self._tools = old
             raise

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from tau.client import client, stream
 from tau.client.calls import Images
 from tau.client.client import Executable, Queued
+from tau.client.errors import AgentGone
 from tau.client.events import RpcEvent
 from tau.client.facade import blocking
-from tau.client.process import AgentGone
 from tau.client.stream import MAX_BUFFERED_EVENTS
 from tau.client.sync_calls import SyncCalls
 from tau.concurrency.threads import run_in_thread
@@ -110,6 +110,33 @@ class RpcClient(SyncCalls):
         self._event_thread: threading.Thread | None = None
         self._event_stream: stream.Events | None = None
 
+    @classmethod
+    def connect(
+        cls,
+        url: str = "unix:",
+        *,
+        token: str | None = None,
+        session: str | None = None,
+        open: Mapping[str, Any] | None = None,
+        dialect: str = "1.5",
+        reconnect: bool = True,
+        timeout: float | None = 60.0,
+        tools: Sequence[Tool | Callable[..., Any]] = (),
+    ) -> Self:
+        """Return a client for a session of a host, see `tau.RpcClient.connect`."""
+        facade = cls()
+        facade._peer = client.RpcClient.connect(
+            url,
+            token=token,
+            session=session,
+            open=open,
+            dialect=dialect,
+            reconnect=reconnect,
+            timeout=timeout,
+            tools=tools,
+        )
+        return facade
+
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         if self._loop is None:
             work.close()
@@ -125,7 +152,7 @@ class RpcClient(SyncCalls):
         try:
             loop.run(self._peer.start())
         except BaseException:
-            if self._peer.exit_code is not None or self._peer.pid is None:  # but not if it was already running
+            if not self._peer.running:  # but not if it was already running
                 self.stop()
             raise
         if self._handlers:

@@ -214,7 +214,7 @@ class KeyedSink:
     def __init__(self, attachment: Attachment, call: KeyedCall, id: bytes, forget: Callable[[], None]) -> None:
         self._attachment = attachment
         self._call = call
-        self._id_bytes = len(_with_id(id, b"{")) - 1
+        self._id_bytes = len(_with_id(id, b"{"))
         self._forget = forget
 
     def send_line(self, line: bytes) -> None:

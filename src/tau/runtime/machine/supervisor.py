@@ -130,9 +130,7 @@ def serve(line: socket.socket, agent: int, *, confined: bool = False) -> None:
             kill(below(os.getpid(), except_children=watchers))
 
 
-def start(
-    message: bytes, fds: Fds, watchers: dict[int, socket.socket], free: list[int], poll: select.poll
-) -> None:
+def start(message: bytes, fds: Fds, watchers: dict[int, socket.socket], free: list[int], poll: select.poll) -> None:
     """Pass a command to an idle watcher, or fork a new one."""
     while free:
         try:
