@@ -100,6 +100,8 @@ LATE = {
     "client/client.py": {"tau.client.host_tools"},
     "cli/mcp_serve.py": {"*"},
     "cli/login.py": {"getpass", "webbrowser"},
+    "cli/mcp.py": {"*"},
+    "cli/mcp_login.py": {"webbrowser"},
     "cli/doctor.py": {"tau.runtime.sandbox.landlock"},
     "tui/commands_tree.py": {"tau.tui.tree_navigation"},
     "tui/interface.py": {"tau.screen.warm_up", "tau.tui.transcript_viewer"},
@@ -121,7 +123,9 @@ LATE = {
     "runtime/session/operations.py": {
         *("tau.core.conversation.stats", "tau.runtime.history.html_export", "tau.runtime.history.jsonl_export"),
         *("tau.runtime.session.bug_report", "tau.runtime.session.host_tools", "tau.runtime.session.direct_calls"),
+        "tau.runtime.session.tool_list",
     },
+    "runtime/session/host_tools.py": {"tau.runtime.session.deferred_tools"},
     "runtime/app/handle.py": {
         *("tau.runtime.app.model_lists", "tau.runtime.app.permission_control"),
         *("tau.runtime.app.session_files", "tau.runtime.session.extension_actions"),
@@ -147,7 +151,9 @@ LATE = {
         "tau.llm.scripted",
         *("tau.runtime.sandbox.files", "tau.runtime.sandbox.policy", "tau.tools.preview"),
         *("tau.runtime.app.settings_control", "tau.runtime.app.login_control", "tau.runtime.app.trust_control"),
+        "tau.runtime.app.mcp_start",
     },
+    "runtime/app/mcp_start.py": {"tau.runtime.app.mcp_plan"},
     "runtime/app/extension_plan.py": {"tau.runtime.session.extension_actions", "tau.runtime.extensions.loader"},
     "export/markdown.py": {"pyromark"},
     "export/safe.py": {"nh3"},

@@ -371,6 +371,34 @@ def test_get_protocol_names_the_commands_and_events(tmp_path: Path) -> None:
         assert {"tool_request", "tool_request_cancelled"} <= set(capabilities["events"])
 
 
+def test_a_deferred_tool_is_searched_for_or_called_by_its_name(tmp_path: Path) -> None:
+    find = call("tool_search", query="ticket")
+    answers = [find, call(id="1"), call("hidden"), OK]
+    with Agent(tmp_path, *answers, args=["--permissions", "ask"]) as agent:
+        lend(agent, {**LOOKUP, "exposure": "deferred"}, named("hidden", exposure="deferred"), named("plain"))
+        listed = {tool["name"]: tool for tool in agent.get("get_tools")["tools"] if tool["source"] == "host"}
+        shown = {name: (tool["active"], tool["exposure"]) for name, tool in listed.items()}
+        assert shown == {
+            "plain": (True, "direct"),
+            "tool_search": (True, "direct"),
+            "lookup_ticket": (False, "deferred"),
+            "hidden": (False, "deferred"),
+        }
+        agent.send("prompt", message="go")
+        for expected in ("lookup_ticket", "hidden"):
+            question = agent.until("extension_ui_request")[-1]  # nobody is asked about the search
+            assert expected in question["title"]
+            allowed = {"type": "extension_ui_response", "id": question["id"], "value": "Allow once"}
+            agent.write(json.dumps(allowed).encode() + b"\n")
+            asked = request(agent)
+            assert asked["toolName"] == expected
+            finish(agent, asked)
+        first = said(agent.settled(), "toolResult")
+        assert first[-1]["isError"] is False
+        active = {tool["name"] for tool in agent.get("get_tools")["tools"] if tool["active"]}
+        assert {"lookup_ticket", "hidden", "plain"} <= active
+
+
 def test_a_run_without_host_tools_has_the_events_that_it_had(tmp_path: Path) -> None:
     with Agent(tmp_path, call("ls", path="."), OK, args=["--tools", "ls"]) as agent:
         assert "tool_request" not in kinds(agent.prompt("go"))

@@ -40,11 +40,27 @@ usage: tau logout [PROVIDER]
 
 Remove the API key or the OAuth login of a provider from auth.json. Other entries stay.""",
     "mcp": """\
-usage: tau mcp serve [--tools A,B] [--cwd DIR] [options]
+usage: tau mcp list [--json]
+       tau mcp add NAME [-l] [--env K=V ...] [--cwd DIR] [--exposure E] [--description TEXT] -- COMMAND ARGS...
+       tau mcp add NAME [-l] --url URL [--header K=V ...] [--bearer-token-env-var NAME] [--oauth-client-id ID]
+       tau mcp add [-l] --from FILE [NAME ...]
+       tau mcp remove NAME [-l]
+       tau mcp doctor [NAME ...] [--refresh] [--json]
+       tau mcp login NAME
+       tau mcp logout NAME
+       tau mcp call SERVER TOOL [JSON]
+       tau mcp serve [--tools A,B] [--cwd DIR] [options]
 
-Be an MCP server on stdin and stdout. Its tools are tau, which lets the agent work on a prompt, and tau_reply, which
-continues; --tools also offers built-in tools by name (tau,tau_reply,read,grep). Sessions of the folder are resources.
-The options for models, permissions, sandbox and limits apply to every session.""",
+Manage MCP servers. list starts nothing. add writes to mcp.json in the agent folder, with -l to .pi/mcp.json of this
+project; --from copies servers from a file of Claude, Cursor, VS Code, Codex or opencode. doctor starts each server
+and tells what it offers, what changed, and why one fails. login signs in with OAuth. call prints the result of one
+tool call as JSON.
+
+serve makes tau an MCP server on stdin and stdout. Its tools are tau, which lets the agent work on a prompt, and
+tau_reply, which continues; --tools names what is offered instead, also built-in tools (tau,tau_reply,read,grep).
+Sessions of the folder are resources. The options for models, permissions, sandbox and limits apply to every session.
+
+Exit code 1 if an entry is invalid (list), a server is not ready (doctor) or a call fails (call).""",
     "serve": """\
 usage: tau serve [--listen ADDRESS:PORT | --no-tcp] [--root DIR ...] [--idle TIME] [--max-live N]
                  [--answer-timeout SECONDS] [--drain SECONDS] [options of sessions]

@@ -43,6 +43,8 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
         Flag("no-builtin-tools", "nbt", "", "disable the built-in tools"),
         Flag("permissions", "", "ask|rules FILE", "ask the client before a tool does more than read, or apply rules"),
         Flag("sandbox", "", "workspace|strict", "restrict commands and file tools to the working folder (Linux)"),
+        Flag("mcp-config", "", "FILE", "use the MCP servers of a file; may be repeated", several=True),
+        Flag("no-mcp", "", "", "use no MCP servers but those of --mcp-config"),
     ),
     "limits and results": (
         Flag("max-turns", "", "N", "stop working on a prompt after this many turns"),
@@ -109,10 +111,7 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
         Flag("version", "v", "", "print the version"),
     ),
     # Passed by newer clients; tau has nothing that they could change.
-    "": (
-        Flag("no-mcp", "", "", ""),
-        Flag("tui-mode", "", "MODE", ""),
-    ),
+    "": (Flag("tui-mode", "", "MODE", ""),),
 }
 # Commands of the program tau, and what they do.
 COMMANDS = {
@@ -122,7 +121,7 @@ COMMANDS = {
     "extension": "write a template for an extension",
     "login": "store an API key, or log in with OAuth",
     "logout": "remove a stored key or login",
-    "mcp": "tau mcp serve: be an MCP server, over stdio",
+    "mcp": "manage MCP servers: list, add, remove, doctor, login, logout, call; serve: be one",
     "serve": "keep sessions open for clients that come and go",
     "sessions": "list the sessions of this project",
     "trust": "trust this project, or revoke the trust",

@@ -39,7 +39,7 @@ COMMANDS = {
     "extension": "tau.cli.extension",
     "login": "tau.cli.login",
     "logout": "tau.cli.login",
-    "mcp": "tau.cli.mcp_serve",
+    "mcp": "tau.cli.mcp",
     "serve": "tau.serve.command",
     "sessions": "tau.cli.sessions",
     "trust": "tau.cli.trust",
@@ -47,6 +47,7 @@ COMMANDS = {
 }
 # First words that pi always takes as a command. They manage packages, which this version does not have.
 PACKAGE_COMMANDS = ("install", "remove", "uninstall", "update", "list", "config")
+OWN_ARGUMENTS = ("mcp",)  # commands that parse what follows them themselves
 NO_PROMPT = "There is no prompt: give a message, or pipe text to stdin."
 
 
@@ -74,7 +75,11 @@ def _terminal() -> Any:
 def main(program: str, argv: list[str]) -> int:
     try:
         _check_first_word(program, argv)
-        code = run(program, parse(argv))
+        if program == "tau" and argv and argv[0] in OWN_ARGUMENTS:
+            _terminal().log_to_stderr()
+            code: int = import_module(COMMANDS[argv[0]]).main(argv[1:])
+        else:
+            code = run(program, parse(argv))
         if sys.stdout is None:
             _terminal().complain("Error: the output could not be written: stdout is closed.")
             return FAILED

@@ -113,6 +113,8 @@ class Opening(Awaitable[Agent]):
     """folder of recorded responses that are replayed instead of calling models"""
     sandbox: SandboxLevel | None = None
     """sandbox level, "workspace" or "strict"; None: as in the settings"""
+    mcp_servers: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """MCP servers by name, as in `mcp.json`; they win over servers of files with the same name"""
     agent_dir: StrPath | None = None
     """folder of the user's files; default: ~/.pi/agent"""
     env: Mapping[str, str] | None = field(default=None, repr=False)
@@ -216,6 +218,7 @@ class Opening(Awaitable[Agent]):
             replay=_path(self.replay),
             permissions=_permissions(self.permissions),
             sandbox=self.sandbox,
+            mcp_servers=self.mcp_servers,
         )
 
     def _target(self, environment: Mapping[str, str]) -> SessionTarget:

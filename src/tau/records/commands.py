@@ -264,6 +264,16 @@ class GetCommands(Command, tag="get_commands"):
     """Return the commands that a prompt can invoke with `/`."""
 
 
+class GetMcpServers(Command, tag="get_mcp_servers"):
+    """Return the configured MCP servers and their states. Starts none of them."""
+
+
+class RestartMcpServer(Command, tag="restart_mcp_server"):
+    """Start an MCP server again, also one that failed too often. Returns its state."""
+
+    server: str
+
+
 class SetTools(Command, tag="set_tools"):
     """Offer tools that run in the client, from the next model call on. Replaces the whole set; `[]` removes it.
 

@@ -259,6 +259,15 @@ class ExtensionError(Event, tag="extension_error"):
     error: str
 
 
+class McpServerUpdate(Event, tag="mcp_server_update"):
+    """The state of an MCP server has changed, or its number of `tools`. Only sent if servers are configured."""
+
+    server: str
+    state: Literal["cached", "starting", "ready", "needs_login", "failed", "stopped", "disabled"]
+    tools: int | UnsetType = UNSET
+    error: str | UnsetType = UNSET
+
+
 AnyEvent = (
     AgentStart
     | AgentEnd
@@ -288,6 +297,7 @@ AnyEvent = (
     | SessionWriteFailed
     | SessionWriteRecovered
     | ExtensionError
+    | McpServerUpdate
 )
 
 

@@ -192,6 +192,8 @@ class Settings(Record):
     images: ImageSettings = ImageSettings()
     extensions: list[str] = []
     """Files and folders of extensions."""
+    mcp_servers: dict[str, Any] = {}
+    """[MCP servers](mcp.md), as in `mcp.json`."""
     skills: list[str] = []
     """Files and folders of skills."""
     prompts: list[str] = []

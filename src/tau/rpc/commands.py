@@ -245,6 +245,16 @@ async def set_session_name(session: Operations, command: c.SetSessionName) -> Un
     return UNSET
 
 
+@handles(c.GetMcpServers)
+async def get_mcp_servers(session: Operations, command: c.GetMcpServers) -> r.McpServers:
+    return await session.mcp_servers()
+
+
+@handles(c.RestartMcpServer)
+async def restart_mcp_server(session: Operations, command: c.RestartMcpServer) -> r.McpServerRow:
+    return await session.restart_mcp_server(command.server)
+
+
 @handles(c.GetCommands)
 async def get_commands(session: Operations, command: c.GetCommands) -> r.SlashCommands:
     return r.SlashCommands(await session.commands())
@@ -268,8 +278,8 @@ def tool_result(session: Operations, command: c.HostToolResult, lender: ToolLend
 
 
 @handles(c.GetTools)
-def get_tools(session: Operations, command: c.GetTools) -> r.ListedTools:
-    return r.ListedTools(session.listed_tools())
+async def get_tools(session: Operations, command: c.GetTools) -> r.ListedTools:
+    return r.ListedTools(await session.listed_tools())
 
 
 @handles(c.SetActiveTools)

@@ -25,8 +25,14 @@ from tau.store.settings import SettingsFile, as_text, read_layers
 # Files in `.pi` that can run code, send data elsewhere, or replace the system prompt. Packages are named in the
 # settings and not loaded yet; the folders they are installed in (git, npm) will belong here.
 NAMES_NEEDING_TRUST = ("settings.json", "mcp.json", "extensions", "SYSTEM.md", "APPEND_SYSTEM.md")
+# The same outside of `.pi`. A decision of a version of tau that did not read them does not cover them.
+MCP_FILE = ".mcp.json"
 MAX_FILES, MAX_BYTES, MAX_DEPTH = 4096, 64 * 1024 * 1024, 32
 _KEY = "tau:sha256:"
+MCP_NOT_COVERED = (
+    f"{MCP_FILE} is ignored, because the trust in this project does not cover it. "
+    "`tau trust` trusts the project as it is now."
+)
 
 
 class Untrustable(ValueError):
@@ -77,6 +83,8 @@ def decide(
             found = fingerprint(cwd)
             if found.digest == stored.content:
                 return Decision(True, file.problems, content=found.content)
+            if os.path.lexists(cwd / MCP_FILE) and (older := fingerprint(cwd, mcp=False)).digest == stored.content:
+                return Decision(True, [*file.problems, MCP_NOT_COVERED], content=older.content)
             reason = " It was trusted, but its content has changed since."
         except Untrustable as error:
             reason = f" It was trusted, but {error}."
@@ -84,7 +92,7 @@ def decide(
         return Decision(True, file.problems)
     elif stored.by_path:
         reason = f" pi trusts {stored.by_path} by its path only; tau requires trust in its content."
-    what = ", ".join(f".pi/{name}" for name in names)
+    what = ", ".join(names)
     warning = (
         f"This project is not trusted, so these were ignored: {what}.{reason} "
         "`tau trust` trusts them as they are now, --approve for one run."
@@ -103,9 +111,16 @@ def _decide_as_asked(cwd: Path, asked_about: Fingerprint) -> Decision:
     return Decision(False, [f"This project is not trusted, because {reason}. Nothing of it is used."])
 
 
+def has_mcp_files(agent_dir: Path, cwd: Path) -> bool:
+    """True if there is a file for MCP servers, of the user or of the project."""
+    files = (agent_dir / "mcp.json", cwd / MCP_FILE, cwd / ".pi" / "mcp.json")
+    return any(os.path.lexists(path) for path in files)
+
+
 def names_needing_trust(cwd: Path) -> list[str]:
-    """Return the names of files in `.pi` that need trust."""
-    return [name for name in NAMES_NEEDING_TRUST if os.path.lexists(cwd / ".pi" / name)]
+    """Return the files and folders that need trust, relative to the project."""
+    names = [*(f".pi/{name}" for name in NAMES_NEEDING_TRUST), MCP_FILE]
+    return [name for name in names if os.path.lexists(cwd / name)]
 
 
 # Stored decisions
@@ -194,10 +209,13 @@ class Fingerprint(Value):
     content: Mapping[str, str]  # SHA-256 of each file, by its real path
 
 
-def fingerprint(cwd: Path) -> Fingerprint:
-    """Hash the names and contents of everything that trust in a project covers. Raises Untrustable."""
+def fingerprint(cwd: Path, *, mcp: bool = True) -> Fingerprint:
+    """Hash the names and contents of everything that trust in a project covers. Raises Untrustable.
+
+    Without `mcp`, as versions of tau did that did not know MCP_FILE.
+    """
     cwd = Path(os.path.realpath(cwd))
-    roots = [cwd / ".pi" / name for name in names_needing_trust(cwd)]
+    roots = [cwd / name for name in names_needing_trust(cwd) if mcp or name != MCP_FILE]
     import hashlib
 
     digest, room = hashlib.sha256(), MAX_BYTES

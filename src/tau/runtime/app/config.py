@@ -163,7 +163,7 @@ class ProjectConfig:
 def _of_project(cwd: Path) -> Iterator[str]:
     """The real paths, below `cwd`, of what would be used of the project if it were trusted."""
     top = os.path.realpath(cwd).rstrip(os.sep) + os.sep
-    found = [cwd / ".pi" / name for name in names_needing_trust(cwd)]
+    found = [cwd / name for name in names_needing_trust(cwd)]
     with suppress(OSError):  # a path that cannot be read cannot be loaded either
         found += [*in_folder(cwd / ".pi" / "extensions"), *named_in_settings(cwd)]
     for path in found:

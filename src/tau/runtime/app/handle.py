@@ -106,6 +106,8 @@ class SessionHandle(Operations):
         """Kill all processes at once."""
         self._machine.kill_all()
         self._session.extension_lifecycle.kill()
+        if self._session.mcp is not None:
+            self._session.mcp.kill()
 
     async def release(self) -> None:
         """After `close`, in a process that goes on: give back threads, connections and descriptors.

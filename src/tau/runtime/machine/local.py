@@ -76,6 +76,11 @@ class LocalMachine:
         self._prefix = prefix
         self._env = env
 
+    @property
+    def processes(self) -> ProcessLauncher:
+        """What starts the commands: in the sandbox, if there is one."""
+        return self._processes
+
     async def run(
         self,
         command: str | Sequence[str],

@@ -9,13 +9,13 @@ from typing import Any
 from tau.mcp.definitions import Era, Listing, parse_prompts, parse_tools
 from tau.mcp.messages import (
     MODERN_ERRORS,
+    ClientProfile,
     McpError,
     ServerProfile,
     initialize_params,
     parse_discovered,
     parse_initialized,
 )
-from tau.mcp.messages import ClientProfile as ClientProfile
 from tau.runtime.mcp.connection import Connection, RequestOptions
 from tau.runtime.mcp.http import HttpTransport, SseTransport, legacy_version_header
 from tau.runtime.mcp.stdio import StdioTransport
@@ -40,43 +40,87 @@ async def connect(make: MakeConnection, client: ClientProfile, known: Era | None
     connection = make(False)
     try:
         await connection.start()
-        profile = None
-        if known != "legacy" and not isinstance(connection.transport, SseTransport):
-            profile = await _discover(connection, startup_s)
-        if profile is None and connection.error is not None:  # some servers exit at an unknown request
+        if known == "legacy" or isinstance(connection.transport, SseTransport):
+            return await _greet(connection, make, client, startup_s)
+        if isinstance(connection.transport, HttpTransport):
+            profile = await _discover_http(connection, startup_s)
+        else:
+            profile = await _discover_stdio(connection, client, startup_s)
+        if profile is not None:
+            return Connected(connection, profile)
+        if connection.error is not None:  # some servers exit at an unknown request
             connection.kill()
             connection = make(False)
             await connection.start()
-        if profile is None:
-            connection, profile = await _initialize(connection, make, client, startup_s)
-        return Connected(connection, profile)
+        return await _greet(connection, make, client, startup_s)
     except BaseException:
         connection.kill()
         raise
 
 
-async def _discover(connection: Connection, startup_s: float) -> ServerProfile | None:
-    """The profile of a modern server; None if it is a legacy one."""
-    transport = connection.transport
-    is_http = isinstance(transport, HttpTransport)
+async def _discover_http(connection: Connection, startup_s: float) -> ServerProfile | None:
+    """The profile of a modern server; None for a legacy one."""
     _set_era(connection, "modern")
     try:
-        seconds = startup_s if is_http else min(DISCOVER_TIMEOUT_S, startup_s)
-        result = await connection.request("server/discover", {}, RequestOptions(seconds))
-        if (profile := parse_discovered(result)) is not None:
-            return profile
+        profile = parse_discovered(await connection.request("server/discover", {}, RequestOptions(startup_s)))
     except McpError as error:
-        if error.login or (error.code in MODERN_ERRORS):
+        if error.login or error.code in MODERN_ERRORS or (not error.status and error.code is None):
             raise
-        if is_http and not error.status and error.code is None:
-            raise  # no connection at all
-    _set_era(connection, "legacy")
-    return None
+        profile = None
+    if profile is None:
+        _set_era(connection, "legacy")
+    return profile
 
 
-async def _initialize(
-    connection: Connection, make: MakeConnection, client: ClientProfile, startup_s: float
-) -> tuple[Connection, ServerProfile]:
+async def _discover_stdio(connection: Connection, client: ClientProfile, startup_s: float) -> ServerProfile | None:
+    """The profile of a modern server, or of a legacy one that is slow to answer; None for another legacy one.
+
+    A slow server may be of either era: after DISCOVER_TIMEOUT_S it is greeted too, and the first good answer counts.
+    """
+    connection.era = "modern"
+    options = RequestOptions(startup_s, cancellable=False)
+    discovering = asyncio.ensure_future(connection.request("server/discover", {}, options))
+    greeting: asyncio.Future[Any] | None = None
+    try:
+        await asyncio.wait({discovering}, timeout=min(DISCOVER_TIMEOUT_S, startup_s))
+        if not discovering.done():
+            connection.era = "legacy"
+            greeting = asyncio.ensure_future(connection.request("initialize", initialize_params(client), options))
+            await asyncio.wait({discovering, greeting}, return_when=asyncio.FIRST_COMPLETED)
+            if not discovering.done() and greeting.exception() is not None:
+                await asyncio.wait({discovering}, timeout=startup_s)
+        profile = _discovered(discovering)
+        if profile is not None:
+            connection.era = "modern"
+            return profile
+        connection.era = "legacy"
+        return None if greeting is None else await _initialized(connection, await greeting)
+    finally:
+        for request in (discovering, greeting):
+            if request is not None:
+                request.cancel()
+                request.add_done_callback(_retrieve)
+
+
+def _discovered(answer: asyncio.Future[Any]) -> ServerProfile | None:
+    """Raises McpError if a modern server refuses tau."""
+    if not answer.done():
+        return None
+    error = answer.exception()
+    if error is None:
+        return parse_discovered(answer.result())
+    if isinstance(error, McpError) and error.code not in MODERN_ERRORS:
+        return None
+    raise error
+
+
+def _retrieve(request: asyncio.Future[Any]) -> None:
+    if not request.cancelled():
+        request.exception()
+
+
+async def _greet(connection: Connection, make: MakeConnection, client: ClientProfile, startup_s: float) -> Connected:
+    """The handshake of the legacy era; over HTTP also with the transport of 2024-11-05."""
     options = RequestOptions(startup_s, cancellable=False)
     try:
         result = await connection.request("initialize", initialize_params(client), options)
@@ -91,13 +135,17 @@ async def _initialize(
         except BaseException:
             connection.kill()
             raise
+    return Connected(connection, await _initialized(connection, result))
+
+
+async def _initialized(connection: Connection, result: Any) -> ServerProfile:
     profile = parse_initialized(result)
     if isinstance(connection.transport, HttpTransport):
         connection.transport.version = legacy_version_header(profile.version)
     await connection.notify("notifications/initialized")
     if isinstance(connection.transport, HttpTransport):
         connection.transport.listen()
-    return connection, profile
+    return profile
 
 
 def _set_era(connection: Connection, era: Era) -> None:

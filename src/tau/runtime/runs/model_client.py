@@ -106,6 +106,8 @@ class ModelClient:
         return self._stream(draft, lambda: self._answer_call(messages, draft))
 
     async def _answer_call(self, messages: Iterable[StoredMessage], draft: Draft) -> ModelCall:
+        if self._tool_runner.mcp is not None:
+            await self._tool_runner.mcp.before_model_call()
         level, session = self._models.level, self._owner.log.id
         tools = list(self._tool_runner.tools.values()) if takes_tools(draft.model) else []
         kept: dict[str, Any] | None = self._kept

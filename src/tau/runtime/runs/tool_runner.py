@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol
 
 from tau.core.agent.loop import ToolDone, error_outcome
 from tau.core.checks.schema import check_arguments, validation_error
-from tau.errors import Aborted
+from tau.errors import Aborted, ToolError
 from tau.records.events import Outcome
 from tau.records.messages import ToolCall
 from tau.records.settings import Settings
@@ -31,6 +31,10 @@ class PermissionGate(Protocol):
 
     denials: list[str]  # the reason of each denial
 
+    @property
+    def asks_only(self) -> bool:
+        """True for `--permissions ask`: nothing but the built-in rule, which allows what only reads."""
+
     async def permit(self, call: ToolCall, arguments: dict[str, Any]) -> Outcome | None:
         """Return None if the call may run, otherwise the refusal."""
 
@@ -44,6 +48,26 @@ class PermissionGate(Protocol):
         """
 
     def forget(self) -> None: ...
+
+    def revoke_tool(self, tool: str) -> None:
+        """Forget that the user has allowed a tool for the session."""
+
+
+class McpTools(Protocol):
+    """Tools of MCP servers, which may change between model calls. Implemented in runtime/session/mcp_access.py."""
+
+    @property
+    def offered(self) -> Mapping[str, Tool]:
+        """The tools that the model has now, in order, after all others."""
+
+    def find(self, name: str) -> Tool | None:
+        """A tool that the model does not have, but may call."""
+
+    def is_harmless(self, name: str) -> bool:
+        """True for a tool that `--permissions ask` need not ask about."""
+
+    async def before_model_call(self) -> None:
+        """Called before each model call; may wait a moment for tools that are about to be known."""
 
 
 class ToolRunner:
@@ -64,7 +88,10 @@ class ToolRunner:
         self._program_tools: dict[str, Tool] = {}  # added by the embedding program while the session is open
         self._extra_tools: Mapping[str, Tool] = {}  # for the current prompt; they shadow others of the same name
         self.host_tools: Mapping[str, Tool] = {}  # lent by clients; they shadow built-in tools of the same name
+        self.deferred_tools: Mapping[str, Tool] = {}  # of clients, that the model does not have, but may call
+        self.search_tool = ""  # the name of the tool that searches for them
         self.permission_gate = permission_gate
+        self.mcp: McpTools | None = None
         self.reset()
 
     # Available tools.
@@ -81,7 +108,10 @@ class ToolRunner:
     @property
     def _added_tools(self) -> Mapping[str, Tool]:
         """Tools that the model has without being selected, unless `set_active` leaves them out."""
-        return {**self.extension_tools, **self.host_tools} if self.host_tools else self.extension_tools
+        offered = {} if self.mcp is None else self.mcp.offered
+        if not offered and not self.host_tools:
+            return self.extension_tools
+        return {**self.extension_tools, **offered, **self.host_tools}
 
     @property
     def tools(self) -> Mapping[str, Tool]:
@@ -100,8 +130,10 @@ class ToolRunner:
 
     def source(self, name: str) -> ToolSource:
         """Where a tool comes from."""
-        if name in self.host_tools:
+        if name in self.host_tools or name in self.deferred_tools:
             return "host"
+        if self.mcp is not None and name in self.mcp.offered:
+            return "mcp"
         if name in self.extension_tools:
             return "extension"
         own = self._program_tools.get(name) or self._services.tools.get(name)
@@ -138,7 +170,7 @@ class ToolRunner:
 
     async def check(self, call: ToolCall) -> dict[str, Any] | Outcome:
         """Return the arguments to run with, or the refusal of the call."""
-        tool = self.tools.get(call.name)
+        tool = self._find(call.name)
         if tool is None:
             return error_outcome(f"Tool {call.name} not found")
         arguments = _checked_arguments(tool, call.arguments)
@@ -156,6 +188,8 @@ class ToolRunner:
         """Return the refusal of a call, or None if it may run. Exempt are extra tools: they only take a result."""
         if self.permission_gate is None or call.name in self._extra_tools:
             return None
+        if self.permission_gate.asks_only and self._is_harmless(call.name):
+            return None
         return await self.permission_gate.permit(call, arguments)
 
     async def execute(self, call: ToolCall, arguments: dict[str, Any], progress: Callable[[Outcome], None]) -> Outcome:
@@ -165,7 +199,18 @@ class ToolRunner:
         context = ToolContext(
             self._machine, self._services.cwd, progress, self._reads, resize, call.id, withheld, checked
         )
-        return await self.tools[call.name].run(arguments, context)
+        tool = self._find(call.name)
+        if tool is None:  # it was removed meanwhile
+            raise ToolError(f"Tool {call.name} not found")
+        return await tool.run(arguments, context)
+
+    def _is_harmless(self, name: str) -> bool:
+        """True for a tool that `--permissions ask` need not ask about."""
+        return name == self.search_tool or (self.mcp is not None and self.mcp.is_harmless(name))
+
+    def _find(self, name: str) -> Tool | None:
+        tool = self.tools.get(name) or self.deferred_tools.get(name)
+        return self.mcp.find(name) if tool is None and self.mcp is not None and self._active is None else tool
 
     async def review(self, done: ToolDone, arguments: dict[str, Any]) -> ToolDone:
         """Return the result after the `tool_result` hooks of extensions."""

@@ -98,7 +98,11 @@ class InputPipeline:
     async def _accept(self, given: Submission, aborts: int) -> Disposition:
         session, text = self._session, given.text
         if given.source == "rpc":
-            text = await session.resources.expanded(text)
+            if session.mcp is not None and (found := await session.mcp.expand(text)) is not None:
+                text, images = found
+                given = replace(given, blocks=[*given.blocks, *images])
+            else:
+                text = await session.resources.expanded(text)
             await session.navigator.settled()  # expansion may take a moment, in which a session switch may start
         if session.settings.compat.system_messages:
             await session.resources.load()

@@ -32,6 +32,8 @@ from tau.records.replies import (
     ContextUsage,
     Disposition,
     ListedTool,
+    McpServerRow,
+    McpServers,
     Navigated,
     Queues,
     SessionRow,
@@ -240,12 +242,16 @@ class Operations:
 
         session = self._session
         if session.host_tools is None:
-            session.host_tools = HostTools(session.tool_runner, lambda: session.navigator.switching)
+            session.host_tools = HostTools(
+                session.tool_runner, lambda: session.navigator.switching, lambda: session.mcp
+            )
         return session.host_tools
 
     async def reload(self) -> None:
         """Search again for context files, skills and templates, and reload extensions from files."""
         await self._session.resources.reload()
+        if self._session.mcp is not None:
+            await self._session.mcp.reload()
         self.request_reload()
 
     def request_reload(self) -> None:
@@ -373,14 +379,11 @@ class Operations:
     def all_tools(self) -> dict[str, Tool]:
         return dict(self._session.tool_runner.all_tools)
 
-    def listed_tools(self) -> list[ListedTool]:
-        """All tools, with their source, and whether the model has them."""
-        runner = self._session.tool_runner
-        active = runner.tools
-        return [
-            ListedTool(name, tool.description, runner.source(name), name in active)
-            for name, tool in runner.all_tools.items()
-        ]
+    async def listed_tools(self) -> list[ListedTool]:
+        """All tools, with their source, and whether the model has them. Starts no MCP server."""
+        from tau.runtime.session.tool_list import listed_tools
+
+        return await listed_tools(self._session)
 
     def active_tools(self) -> list[str]:
         return list(self._session.tool_runner.tools)
@@ -433,7 +436,19 @@ class Operations:
 
     async def commands(self) -> list[SlashCommand]:
         """Commands of extensions, prompt templates and skills."""
-        return [*self._session.extension_lifecycle.commands(), *await self._session.resources.commands()]
+        session = self._session
+        prompts = [] if session.mcp is None else await session.mcp.commands()
+        return [*session.extension_lifecycle.commands(), *await session.resources.commands(), *prompts]
+
+    async def mcp_servers(self) -> McpServers:
+        """The configured MCP servers and their states. Starts none."""
+        return McpServers([]) if self._session.mcp is None else await self._session.mcp.rows()
+
+    async def restart_mcp_server(self, name: str) -> McpServerRow:
+        """Start a server again, also one that failed too often."""
+        if self._session.mcp is None:
+            raise CommandError("No MCP server is configured.")
+        return await self._session.mcp.restart(name)
 
     async def sessions(self, *, everywhere: bool) -> list[SessionRow]:
         """List the sessions of this project, or of all projects, newest first."""

@@ -60,6 +60,7 @@ from tau.store.resource_query import ResourceQuery
 
 if TYPE_CHECKING:
     from tau.runtime.session.host_tools import HostTools
+    from tau.runtime.session.mcp_access import McpAccess
 
 logger = logging.getLogger(__name__)
 NOT_QUEUED = "A message that is queued cannot have an outputSchema of its own: it becomes a part of the run under way."
@@ -84,6 +85,7 @@ class Session:
         output_schema: OutputSchema | None = None,
         permissions: Callable[[Dialogs], PermissionGate] | None = None,
         extension_plan: Callable[[Session], LoadPlan] | None = None,
+        mcp: Callable[[Session], McpAccess] | None = None,
     ) -> None:
         """Raises CommandError if another process has the session open."""
         self.services = services
@@ -124,6 +126,8 @@ class Session:
         if initial_log.name is not None:
             self.log.set_name(initial_log.name)
         self.extension_lifecycle = ExtensionLifecycle(self, extension_plan and extension_plan(self))
+        self.mcp = None if mcp is None else mcp(self)  # only if servers are configured
+        self.tool_runner.mcp = self.mcp
 
     def _run_parts(self) -> RunParts:
         return RunParts(
@@ -173,6 +177,8 @@ class Session:
             self.log.append_prompt(message, key)
             self.navigator.report_damage()
         self.schedule_sync()
+        if self.mcp is not None:
+            self.mcp.prompt_accepted()
         self.runs.start([*prompts, *self.input.next_turn_messages()], output_schema)
         return "started"
 
@@ -349,9 +355,13 @@ class Session:
         self.hooks.abort()
         self.dialogs.close()
         await self.navigator.stop_runs()
+        if self.mcp is not None:
+            self.mcp.terminate()
         await self.user_bash.ended()
         await self.sync.sync_now()
         await self.stop_extensions(late=clock() - began)
+        if self.mcp is not None:
+            await self.mcp.close()
         self.services.machine.kill_background()
         self.local.stop()
         await self.sync.close()

@@ -103,6 +103,7 @@ DIALECT = PI_2026_03.derive(
         e.ExtensionError: Form((Error,), _error),
         e.SessionWriteFailed: Form((Error,), _error),
         e.SessionWriteRecovered: OMITTED,
+        e.McpServerUpdate: OMITTED,
         e.SessionDamaged: Form((Error,), _damage_error),
     },
     replies={c.Compact: Form((e.CompactionResult,), lambda data: data)},
