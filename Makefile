@@ -140,6 +140,7 @@ soak: $(READY)  ## an hour of everything, with a fault each second; SOAK_SECONDS
 lock:  ## pin the dependencies again (needs uv); ARGS=--upgrade for newer ones
 	@$(LOCK) --extra dev pyproject.toml -o requirements-dev.txt
 	@$(LOCK) --no-annotate -c requirements-dev.txt pyproject.toml -o requirements.txt
+	@$(LOCK) --no-annotate -c requirements-dev.txt --extra serve pyproject.toml -o requirements-serve.txt
 	@echo "flit_core" | $(LOCK) --no-annotate -c requirements-dev.txt - -o requirements-build.txt
 
 clean:  ## remove what was made

@@ -13,6 +13,17 @@ Print a completion script for pi and tau. To use it, add to the start-up file of
   fish    tau completion fish | source
 
 tau completion models|providers|tools|sessions prints the names that the scripts offer.""",
+    "acp": """\
+usage: tau acp [options]
+       tau acp --setup
+
+Serve an editor (Zed, JetBrains, Neovim, Emacs, ...) over the Agent Client Protocol: JSON-RPC on stdin and stdout, many
+sessions in one process. All options of RPC mode count, but those that choose a session: the client does that.
+
+--setup asks for a provider and an API key, as `tau login` does.
+
+  Zed              "agent_servers": {"tau": {"command": "tau", "args": ["acp"]}}
+  try it           npx acpx --agent "tau acp --model demo" exec "list the files here" """.rstrip(),
     "doctor": """\
 usage: tau doctor
 
@@ -65,12 +76,16 @@ Exit code 1 if an entry is invalid (list), a server is not ready (doctor) or a c
 usage: tau serve [--listen ADDRESS:PORT | --no-tcp] [--root DIR ...] [--idle TIME] [--max-live N]
                  [--answer-timeout SECONDS] [--drain SECONDS] [options of sessions]
        tau serve status
+       tau serve url
+       tau serve token new --name NAME [--scope watch|drive|admin] | list | revoke NAME
 
 Keep sessions open for clients that come and go: lines on a Unix socket below the agent folder, and HTTP and WebSocket
 with the extra (pip install 'tau-agent[serve]'). Sessions work in the current folder and below each --root. Options such
 as --model, --tools, --permissions and --sandbox set what clients get; clients can narrow them, never widen them.
 
 SIGTERM and Ctrl+C: runs may settle for --drain seconds, then they are aborted and everything is saved.
+tau serve url prints an address that logs a browser in, once and within five minutes. tau serve token manages tokens for
+other programs and machines: watch may read, drive may do everything in sessions, admin may also open and close them.
 tau serve status tells whether a host is running, since when, and which sessions are open.""",
     "sessions": """\
 usage: tau sessions [--all] [--session-dir DIR] [WORD ...]

@@ -69,7 +69,8 @@ class RpcClient(Calls):
             return AgentProcess(AgentCommand(argv, cwd, {**os.environ, **(env or {})}), on_line, on_end)
 
         self._make_line: MakeLine = make_line
-        self._cwd, self._timeout = cwd, timeout
+        self._cwd = cwd
+        self._timeout = timeout
         self._settles = executable is None and dialect is None
         self._handlers = Handlers()
         self._connection: Connection | None = None

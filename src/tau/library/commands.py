@@ -359,7 +359,7 @@ class Commands:
         for entry in self.entries():
             node = Node(entry)
             if isinstance(entry, Label) and entry.target_id in nodes:
-                nodes[entry.target_id].label = entry.label
+                nodes[entry.target_id].label = entry.label or None
             parent = nodes.get(entry.parent_id or "")
             (roots if parent is None else parent.children).append(node)
             nodes[entry.id] = node

@@ -113,6 +113,8 @@ class Opening(Awaitable[Agent]):
     """folder of recorded responses that are replayed instead of calling models"""
     sandbox: SandboxLevel | None = None
     """sandbox level, "workspace" or "strict"; None: as in the settings"""
+    telemetry: Any = None
+    """OpenTelemetry: True, a tracer provider, or False; None: as the environment and the user's settings say"""
     mcp_servers: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """MCP servers by name, as in `mcp.json`; they win over servers of files with the same name"""
     agent_dir: StrPath | None = None
@@ -218,6 +220,7 @@ class Opening(Awaitable[Agent]):
             replay=_path(self.replay),
             permissions=_permissions(self.permissions),
             sandbox=self.sandbox,
+            telemetry=self.telemetry,
             mcp_servers=self.mcp_servers,
         )
 

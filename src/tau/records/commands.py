@@ -60,6 +60,7 @@ class Prompt(Command, tag="prompt"):
     queue it.
 
     `outputSchema` is a JSON Schema; the agent returns a value that matches it in a `structured_output` event.
+    `traceparent` is the parent of the run in a trace, in the format of W3C Trace Context.
     """
 
     message: str
@@ -67,6 +68,7 @@ class Prompt(Command, tag="prompt"):
     streaming_behavior: Literal["steer", "followUp"] | None = None
     attachments: list[Attachment] | None = None
     output_schema: dict[str, Any] | None = None
+    traceparent: str | None = None
 
 
 class Steer(Command, tag="steer"):

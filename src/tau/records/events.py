@@ -15,10 +15,14 @@ Limit = Literal["turns", "tokens", "cost", "time"]
 
 
 class Outcome(Record):
-    """The result of a tool: `content` is for the model, `details` for the client."""
+    """The result of a tool: `content` is for the model, `details` for the client.
+
+    With `terminate`, a tool of an extension ends the run: the model is not asked again.
+    """
 
     content: list[Text | Image]
     details: Any = UNSET
+    terminate: bool | UnsetType = UNSET
 
 
 class CompactionResult(Record):

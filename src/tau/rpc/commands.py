@@ -42,6 +42,7 @@ async def prompt(session: Operations, command: c.Prompt) -> r.Accepted:
             QUEUES[command.streaming_behavior],
             attachments=command.attachments or (),
             output_schema=_output_schema(command.output_schema),
+            trace_parent=command.traceparent,
         )
     )
 

@@ -53,6 +53,7 @@ class Attachment:
         self.client = client
         self.access = access
         self.since = now()
+        self._metrics = host.metrics
         self._outgoing = outgoing
         self._envelope = envelope
         self._entry: str | None = None
@@ -173,6 +174,7 @@ class Attachment:
     # The sink of responses.
 
     def send_line(self, line: bytes) -> None:
+        self._metrics.count_response(line)
         if self._envelope.numbers:
             line = b'%b,"asOf":%d}' % (line[:-1], self.live.stream.last)
         self._outgoing.send(line, self.reader)
@@ -205,6 +207,7 @@ class Attachment:
         return name == "extension_ui_response"
 
     def _snapshot(self, reason: SnapshotReason) -> bytes:
+        self._metrics.attached[f"snapshot_{reason}"] += 1
         return snapshot_line(self.live, reason, self._entry)
 
 

@@ -160,6 +160,8 @@ class Channel:
             waits=hello.flow == "wait",
         )
         attached = attachment.attach(after, entry)
+        if attached.resumed:
+            self._host.metrics.attached["tail"] += 1
         if previous is not None:
             attachment.take_tools(previous)
         self.attachments[live.stream.id] = attachment
@@ -176,7 +178,9 @@ class Channel:
 
     def respond(self, id: bytes, name: str, *, data: Any = UNSET, error: str | UnsetType = UNSET) -> None:
         """Answer a command of the host."""
-        self.outgoing.send(response(id, name, data, error))
+        line = response(id, name, data, error)
+        self._host.metrics.count_response(line)
+        self.outgoing.send(line)
 
     def send_event(self, line: bytes) -> None:
         """Send an event of the channel itself."""

@@ -11,8 +11,10 @@ from tau.errors import UsageError
 SUBCOMMANDS = {
     "": "tau.serve.process",
     "status": "tau.serve.status",
+    "token": "tau.serve.token_command",
+    "url": "tau.serve.browser_url",
 }
-USAGE = "usage: tau serve [options], or tau serve status; tau serve --help tells more"
+USAGE = "usage: tau serve [options], or tau serve status|url|token; tau serve --help tells more"
 
 
 def main(arguments: ParsedArguments) -> int:

@@ -19,6 +19,7 @@ from tau.serve.channel import GOING_AWAY, REVOKED, SLOW, Authenticate, Channel, 
 from tau.serve.host_handlers import HOST_HANDLERS
 from tau.serve.live_session import LiveSession
 from tau.serve.live_sessions import LiveSessions
+from tau.serve.metrics import HostMetrics
 from tau.serve.opening import HostConfig, SessionOpener
 from tau.serve.session_rows import MAX_ROWS, file_rows, with_live
 from tau.serve.session_watch import SessionWatch
@@ -40,10 +41,11 @@ class Host:
         self.id = urlsafe_b64encode(os.urandom(12)).decode()
         self.config = config
         self.channels: set[Channel] = set()
+        self.metrics = HostMetrics()
         self.handlers = HOST_HANDLERS
         self.opener = SessionOpener(config)
         self.watch = SessionWatch(self._tell_watchers)
-        self._live = LiveSessions(config, self.opener, self.watch)
+        self._live = LiveSessions(config, self.opener, self.watch, self.metrics)
         self._clients = count(1)
         self._sweeping: asyncio.TimerHandle | None = None
 
@@ -58,7 +60,9 @@ class Host:
         self.channels.add(channel)
         self._sweep_later()
         try:
-            return await channel.run()
+            ending = await channel.run()
+            self.metrics.closed[str(ending.code)] += 1
+            return ending
         finally:
             self.channels.discard(channel)
             channel.close()

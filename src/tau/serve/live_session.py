@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +25,7 @@ from tau.serve.dialog_watch import DialogWatch
 from tau.serve.event_stream import EventStream, Published
 from tau.serve.keys import Keys, stored_keys
 from tau.serve.lent_tools import LentTools
+from tau.serve.metrics import count_tokens
 from tau.serve.session_view import Question
 
 log = logging.getLogger(__name__)
@@ -47,6 +49,7 @@ class LiveSession:
         self.limits = factory.options
         self.opened = now()
         self.cost = 0.0  # dollars, since it was opened
+        self.tokens: Counter[str] = Counter()  # by type, since it was opened
         self.last_used = asyncio.get_running_loop().time()
         self.attachments: set[Attachment] = set()
         self.keys = Keys()
@@ -169,6 +172,7 @@ class LiveSession:
         if isinstance(event, MessageEnd):
             if isinstance(event.message, Assistant):
                 self.cost += event.message.usage.cost.total
+                count_tokens(self.tokens, event.message.usage)
             return
         if isinstance(event, AgentSettled):
             self._settled()

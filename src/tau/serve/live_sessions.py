@@ -14,6 +14,7 @@ from tau.runtime.app.factory import SessionFactory
 from tau.runtime.extensions.hooks import Destination
 from tau.serve.keys import MAX_KEYS
 from tau.serve.live_session import LiveSession
+from tau.serve.metrics import HostMetrics
 from tau.serve.opening import HostConfig, SessionOpener
 from tau.serve.session_watch import SessionWatch
 
@@ -24,8 +25,9 @@ KEY_LIFETIME_S = 3600.0
 
 
 class LiveSessions:
-    def __init__(self, config: HostConfig, opener: SessionOpener, watch: SessionWatch) -> None:
+    def __init__(self, config: HostConfig, opener: SessionOpener, watch: SessionWatch, metrics: HostMetrics) -> None:
         self.closing = False
+        self._metrics = metrics
         self._config = config
         self._opener = opener
         self._watch = watch
@@ -173,6 +175,7 @@ class LiveSessions:
     def _end(self, live: LiveSession) -> None:
         """Begin to close a session."""
         path, id = live.handle.log.path, live.id
+        self._metrics.session_ended(live.stream.last, live.stream.merged, live.tokens, live.cost)
         self._sessions.discard(live)
         if (timer := self._idle.pop(live, None)) is not None:
             timer.cancel()

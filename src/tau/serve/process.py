@@ -40,9 +40,11 @@ UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 
 
 class TcpServer(Protocol):
-    """The listener for HTTP and WebSocket. `url` is where it is reached; `code_url` also logs a browser in."""
+    """The listener for HTTP and WebSocket. `url` is where it is reached; `browser_url` also logs a browser in."""
 
     url: str
+
+    def browser_url(self) -> str: ...
 
     def stop_accepting(self) -> None: ...
 
@@ -117,6 +119,8 @@ async def _serve(config: HostConfig, files: HostFiles, arguments: ParsedArgument
         url = None if tcp is None else tcp.url
         files.write(HostInfo(os.getpid(), now(), host.id, __version__, str(files.socket), url))
         say(f"listening on {files.socket}" + ("" if url is None else f" and {url}"))
+        if tcp is not None and os.isatty(1):  # a code does not belong in a log
+            say(f"for a browser: {tcp.browser_url()}")
         code = await stop.wait()
         listener.stop_accepting()
         if tcp is not None:

@@ -95,11 +95,16 @@ class Permits:
         self._grant_ids = count(1)
         self._checked: dict[str, frozenset[str]] = {}  # real paths by call id, from its permission to its execution
         self.denials: list[str] = []
+        self._asked_about: set[str] = set()  # ids of calls
+
+    def was_asked(self, call: ToolCall) -> bool:
+        return call.id in self._asked_about
 
     def forget(self) -> None:
         """Start another conversation: what the user allowed applies to the previous one only."""
         self._granted.clear()
         self._checked.clear()
+        self._asked_about.clear()
 
     def grants(self) -> list[Grant]:
         """What the user allowed for this session, in the order of the answers."""
@@ -214,6 +219,7 @@ class Permits:
         deadline, place = asked.rules.deadline, asked.verdict.place
         title = _title(call, asked.arguments) + asked.rules.why_asked(asked.verdict)
         question = Select(dialog_id(), title, [ALLOW_ONCE, for_session, DENY], timeout=max(1, round(deadline * 1000)))
+        self._asked_about.add(asked.call_id)
         details = await self._details(call, asked)
         answer = await self._dialogs.ask(question, late=_LATE, ended=_ENDED, nobody=_NOBODY, details=details)
         if answer == ALLOW_ONCE:

@@ -25,7 +25,7 @@ from tau.records.budgets import Budget
 from tau.records.commands import QueueMode
 from tau.records.entries import CommandKey
 from tau.records.events import CompactionResult, Outcome
-from tau.records.messages import Assistant, Attachment, Custom, Image, Text, ToolCall
+from tau.records.messages import Assistant, Attachment, Custom, Image, StoredMessage, Text, ToolCall
 from tau.records.models import Model, ThinkingLevel
 from tau.records.replies import (
     BashResult,
@@ -51,6 +51,7 @@ from tau.runtime.session.state import StateReader
 from tau.tools import Tool
 
 if TYPE_CHECKING:
+    from tau.mcp.definitions import ToolDefinition
     from tau.runtime.session.host_tools import HostTools
 
 MIN_INDEXED_BYTES = 1024 * 1024  # a smaller session is read within milliseconds when a client asks
@@ -82,6 +83,7 @@ class Operations:
         queue: bool = False,
         attachments: Sequence[Attachment] = (),
         output_schema: OutputSchema | None = None,
+        trace_parent: str | None = None,
         key: CommandKey | None = None,
     ) -> Disposition:
         """Submit input, and publish a queue update if the queues changed. With `queue` the input is only queued.
@@ -90,7 +92,14 @@ class Operations:
         """
         session = self._session
         done = await session.input.submit(
-            text, blocks, behavior, queue=queue, attachments=attachments, output_schema=output_schema, key=key
+            text,
+            blocks,
+            behavior,
+            queue=queue,
+            attachments=attachments,
+            output_schema=output_schema,
+            trace_parent=trace_parent,
+            key=key,
         )
         if done == "queued":
             await session.emit_queue_update()
@@ -277,6 +286,10 @@ class Operations:
         """Continue before a user message in a new session. Returns the message's text, and False if cancelled."""
         return await self._switchable().navigator.fork(entry_id)
 
+    async def fork_at(self, entry_id: str) -> bool:
+        """Continue after an entry in a new session. False if cancelled."""
+        return await self._switchable().navigator.fork_at(entry_id)
+
     async def clone(self) -> bool:
         return await self._switchable().navigator.clone()
 
@@ -304,6 +317,12 @@ class Operations:
         appended = session.log.append_custom(custom_type, data)
         session.schedule_sync()
         await session.emit(appended)
+
+    async def append_message(self, message: StoredMessage) -> None:
+        session = await self._after_switch()
+        session.log.require_open()
+        session.log.append_message(message)
+        session.schedule_sync()
 
     async def export_html(self, path: str | None) -> str:
         """Returns the path as given, or a generated one."""
@@ -443,6 +462,10 @@ class Operations:
     async def mcp_servers(self) -> McpServers:
         """The configured MCP servers and their states. Starts none."""
         return McpServers([]) if self._session.mcp is None else await self._session.mcp.rows()
+
+    def mcp_tool(self, name: str) -> ToolDefinition | None:
+        """How an MCP server describes a tool; None for other tools."""
+        return None if self._session.mcp is None else self._session.mcp.definition(name)
 
     async def restart_mcp_server(self, name: str) -> McpServerRow:
         """Start a server again, also one that failed too often."""

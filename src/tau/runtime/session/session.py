@@ -97,7 +97,7 @@ class Session:
         self.queues = MessageQueues(settings.steering_mode, settings.follow_up_mode)
         self.extensions = ExtensionRegistry(lambda: self.settings, self.emit_nowait)
         self.hooks = HookDispatcher(self.extensions, now)
-        self.dialogs = Dialogs(self.emit_nowait, self.extensions, has_ui=services.mode in ("rpc", "tui"))
+        self.dialogs = Dialogs(self.emit_nowait, self.extensions, has_ui=services.mode in ("rpc", "tui", "acp"))
         self.running_commands = RunningCommands(self.hooks)
         self.budget = BudgetTracker(models, budget)
         self.resources = Resources(resource_query, services.machine.in_thread, self.emit_nowait)
@@ -126,6 +126,8 @@ class Session:
         if initial_log.name is not None:
             self.log.set_name(initial_log.name)
         self.extension_lifecycle = ExtensionLifecycle(self, extension_plan and extension_plan(self))
+        self.observer = None if services.observe is None else services.observe(self)
+        self.tool_runner.observer = self.model_client.observer = self.observer
         self.mcp = None if mcp is None else mcp(self)  # only if servers are configured
         self.tool_runner.mcp = self.mcp
 
@@ -136,9 +138,14 @@ class Session:
             self.compactor,
             self.model_client,
             self.tool_runner,
-            on_start=lambda: self.user_bash.flush(),
+            on_start=self._run_started,
             before_run=self.input.before_run,
         )
+
+    def _run_started(self) -> None:
+        self.user_bash.flush()
+        if self.observer is not None:
+            self.observer.run_started()
 
     # Prompts.
 
@@ -149,6 +156,7 @@ class Session:
         behavior: QueueName | None,
         attachments: Sequence[Attachment] = (),
         output_schema: OutputSchema | None = None,
+        trace_parent: str | None = None,
         key: CommandKey | None = None,
     ) -> Disposition:
         """Run the prompt or queue it. When this returns, the message is in the run or in the queue, and on disk."""
@@ -177,6 +185,8 @@ class Session:
             self.log.append_prompt(message, key)
             self.navigator.report_damage()
         self.schedule_sync()
+        if self.observer is not None:
+            self.observer.accepted(trace_parent)
         if self.mcp is not None:
             self.mcp.prompt_accepted()
         self.runs.start([*prompts, *self.input.next_turn_messages()], output_schema)
@@ -218,6 +228,8 @@ class Session:
             if self.settings.compat.keep_bash_after == "run":
                 self.user_bash.flush()
             self.schedule_sync()
+        if self.observer is not None and not isinstance(event, Update):
+            self.observer.on_event(event)
         return self._notify(event)
 
     def _notify(self, event: Event | Update) -> Awaitable[None] | None:
@@ -366,3 +378,6 @@ class Session:
         self.local.stop()
         await self.sync.close()
         self.log.close()
+        if self.observer is not None:
+            self.observer.close()
+            await self.services.machine.in_thread(self.observer.flush)
