@@ -25,13 +25,11 @@ from tau.client.events import RpcEvent
 from tau.client.handlers import EventHandler, Handlers
 from tau.client.line import Line, MakeLine, OnEnd, OnLine
 from tau.client.opening import remote_line
-from tau.client.pending import repeated_line
 from tau.client.process import AgentCommand, AgentProcess
-from tau.client.remote import RemoteLine
 from tau.client.stream import MAX_BUFFERED_EVENTS, Events
 from tau.core.checks.dialog_handlers import DialogHandler, Method
 from tau.errors import TauError
-from tau.records.commands import Command, HostTool, SetTools
+from tau.records.commands import Command, SetTools
 
 if TYPE_CHECKING:
     from tau.client.host_tools import HostTools
@@ -127,7 +125,7 @@ class RpcClient(Calls):
         try:
             await self.get_state()
             if self._host_tools is not None and self._host_tools.definitions:
-                await self._offer_tools(self._host_tools.definitions)
+                await self.call(SetTools(self._host_tools.definitions))
         except BaseException:
             await self.stop()
             raise
@@ -257,15 +255,9 @@ class RpcClient(Calls):
         if self._host_tools is None:
             from tau.client.host_tools import HostTools
 
-            self._host_tools = HostTools(self.call, self._offer_tools, self._cwd)
+            self._host_tools = HostTools(self.call, self._cwd)
             self._handlers.add(self._host_tools.on_event)
         return self._host_tools
-
-    async def _offer_tools(self, definitions: list[HostTool]) -> None:
-        connection = self._require_connection()
-        await connection.call(SetTools(definitions))
-        if isinstance(connection.line, RemoteLine):
-            connection.line.on_every_connection = repeated_line(SetTools(definitions)) if definitions else b""
 
     # Dialogs.
 

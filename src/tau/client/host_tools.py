@@ -19,7 +19,7 @@ from tau.errors import CommandError, ToolError, UsageError
 from tau.functions.function_tools import function_tool
 from tau.functions.threads import Threads
 from tau.records.base import UNSET
-from tau.records.commands import Command, HostTool, HostToolProgress, HostToolResult
+from tau.records.commands import Command, HostTool, HostToolProgress, HostToolResult, SetTools
 from tau.records.events import Outcome, ToolRequest, ToolRequestCancelled
 from tau.records.messages import Text
 from tau.tools import Machine, Tool, ToolContext
@@ -36,16 +36,12 @@ class NoMachine:
 
 
 class HostTools:
-    """`call` sends a command to the agent and returns when it is answered; `offer` sends the definitions of tools."""
+    """`call` sends a command to the agent and returns when it is answered."""
 
     def __init__(
-        self,
-        call: Callable[[Command], Coroutine[Any, Any, bytes]],
-        offer: Callable[[list[HostTool]], Coroutine[Any, Any, None]],
-        cwd: str | os.PathLike[str] | None,
+        self, call: Callable[[Command], Coroutine[Any, Any, bytes]], cwd: str | os.PathLike[str] | None
     ) -> None:
         self._call = call
-        self._offer = offer
         self._cwd = os.getcwd() if cwd is None else os.fspath(cwd)
         self._threads = Threads()
         self._tools: dict[str, Tool] = {}
@@ -72,7 +68,7 @@ class HostTools:
         definitions = self.definitions
         self._tools = {**old, **new}  # the model may call a new tool before the response is read here
         try:
-            await self._offer(definitions)
+            await self._call(SetTools(definitions))
         except BaseException:
             self._tools = old
             raise
@@ -135,7 +131,7 @@ class HostTools:
             self._unsent[result.request_id] = result
             return
         except CommandError as error:
-            if "no tool request" not in str(error):  # else the agent has stopped waiting for it
+            if str(error).startswith("content"):  # else the agent does not wait for it any more
                 await self._send_refusal(result.request_id, error)
         self._answered.append(result.request_id)
 

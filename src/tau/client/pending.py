@@ -82,14 +82,6 @@ class PendingRequests:
             call.fail(error)
 
 
-def repeated_line(command: Command) -> bytes:
-    """The line of a command that was answered already, to send it again on another connection.
-
-    It has the id of the first call, which was answered long ago: the response belongs to no call and is ignored.
-    """
-    return encode({"id": "req_1", **to_builtins(command)}) + b"\n"
-
-
 def _without_null(value: Any) -> Any:
     """Remove null fields: older agents handle absent fields better than null ones."""
     if isinstance(value, dict):

@@ -336,8 +336,8 @@ class RemoteLine:
             self._on_unnumbered(line)
         elif number.is_response:
             self._delay = 0.0
-            self._unanswered.resolve(number.line)
-            self._on_line(number.line)
+            if self._unanswered.resolve(number.line):
+                self._on_line(number.line)
         else:
             self._on_event(number)
 
@@ -357,7 +357,8 @@ class RemoteLine:
         kind = head_of(line).type
         if kind == "response":
             self._delay = 0.0
-            self._unanswered.resolve(line)
+            if not self._unanswered.resolve(line):
+                return
         elif kind == "snapshot":
             self._cursor.jump_to(decode(Place, line, nesting=None))
         elif self._cursor.stream is not None and kind not in CHANNEL_EVENTS:
