@@ -51,6 +51,7 @@ PARTS = (
     replies.SourceInfo,
     replies.Capabilities,
     replies.ListedTool,
+    replies.McpServerRow,
 )
 OUTCOMES = (events.Outcome, tools.Truncation, Compacted)
 SCRIPT = (scripted.Script, scripted.Answer, scripted.ScriptBlock, scripted.ScriptUsage, scripted.ScriptError)
