@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from long import fuzz_host_tools
 from support.rpc_agent import Agent
 from support.rpc_process import Json, kinds, of, said, scripted, surroundings, text
 from tau.records import commands as c
@@ -397,6 +398,12 @@ def test_a_deferred_tool_is_searched_for_or_called_by_its_name(tmp_path: Path) -
         assert first[-1]["isError"] is False
         active = {tool["name"] for tool in agent.get("get_tools")["tools"] if tool["active"]}
         assert {"lookup_ticket", "hidden", "plain"} <= active
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_requests_end_once_whatever_the_client_does(tmp_path: Path, seed: int) -> None:
+    """tests/long/fuzz_host_tools.py does more."""
+    fuzz_host_tools.run(tmp_path, 120, seed)
 
 
 def test_a_run_without_host_tools_has_the_events_that_it_had(tmp_path: Path) -> None:
