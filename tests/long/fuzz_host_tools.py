@@ -1,6 +1,6 @@
 """A client that lends tools and does anything at any time: sets, results, progress, aborts, other sessions.
 
-    PYTHONPATH=tests python -m long.fuzz_host_tools [STEPS] [SEED]
+    python tests/long/fuzz_host_tools.py [STEPS] [SEED]        (make fuzz)
 
 Every request ends once: with a result that was accepted, or cancelled. Every call that starts ends, every prompt
 settles, and what comes too late is refused. tests/rpc/test_host_tools.py does some steps.
@@ -13,6 +13,8 @@ import tempfile
 from pathlib import Path
 from random import Random
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from support.rpc_conversation import Json
 from support.rpc_memory import Agent

@@ -1,6 +1,6 @@
 """Mutated messages to `tau mcp serve`, of both eras: it lives, and answers each request once, with JSON-RPC.
 
-    PYTHONPATH=tests python -m long.fuzz_mcp_serve [MESSAGES] [SEED]
+    python tests/long/fuzz_mcp_serve.py [MESSAGES] [SEED]        (make fuzz)
 
 tests/mcp_server/test_fuzz.py sends some.
 """
@@ -14,6 +14,8 @@ from copy import deepcopy
 from pathlib import Path
 from random import Random
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from support.mcp_serving import META, Json, McpClient, served
 

@@ -1,6 +1,6 @@
 """A client of a host lends a tool, and its connection is cut after each byte: the function runs once, every time.
 
-    PYTHONPATH=tests python -m long.host_tool_cuts [STEP]
+    python tests/long/host_tool_cuts.py [STEP]
 
 STEP 1, the default, cuts after every byte. tests/remote/test_host_tools.py does it for some.
 """
@@ -12,6 +12,8 @@ import sys
 import tempfile
 from itertools import chain, repeat
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from remote.test_host_tools import CALL, OK, called_once
 from support.socket_host import UNCUT, socket_host
