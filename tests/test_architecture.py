@@ -136,7 +136,9 @@ LATE = {
     "runtime/session/operations.py": {
         *("tau.core.conversation.stats", "tau.runtime.history.html_export", "tau.runtime.history.jsonl_export"),
         *("tau.runtime.session.bug_report", "tau.runtime.session.host_tools", "tau.runtime.session.direct_calls"),
+        "tau.runtime.session.tool_list",
     },
+    "runtime/session/host_tools.py": {"tau.runtime.session.deferred_tools"},
     "runtime/app/handle.py": {
         *("tau.runtime.app.model_lists", "tau.runtime.app.permission_control"),
         *("tau.runtime.app.session_files", "tau.runtime.session.extension_actions"),

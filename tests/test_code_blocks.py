@@ -20,7 +20,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,6 +30,7 @@ from markdown_it import MarkdownIt
 from support.rpc_process import WITHIN, Agent, of, surroundings
 from tau.cli.flags import parse
 from tau.cli.main import COMMANDS as SUBCOMMANDS
+from tau.cli.mcp import COMMANDS as MCP_COMMANDS
 from tau.core.checks.permissions import Rules
 from tau.core.text.frontmatter import parse_fields, split_page
 from tau.llm.catalog import parse_providers
@@ -278,9 +278,11 @@ def _problems(words: list[str]) -> Iterator[str]:
     match program.rpartition("/")[2]:
         case "pi" | "tau" as name:
             given = parse(arguments)
-            command = SUBCOMMANDS.get(given.words[0]) if name == "tau" and given.words else None
-            own = () if command is None else getattr(import_module(command), "OWN_FLAGS", ())
-            yield from (f"{name} knows no {flag}" for flag in given.unknown if flag not in own)
+            if name == "tau" and arguments[:1] == ["mcp"]:  # it parses what follows itself
+                if arguments[1:2] and arguments[1] not in (*MCP_COMMANDS, "serve"):
+                    yield f"tau mcp has no command {arguments[1]}"
+                return
+            yield from (f"{name} knows no {flag}" for flag in given.unknown)
             if name == "tau" and given.words and given.words[0] not in SUBCOMMANDS and " " not in given.words[0]:
                 yield f"tau has no command {given.words[0]}"
         case "make":

@@ -79,9 +79,9 @@ project; --from copies servers from a file of Claude, Cursor, VS Code, Codex or 
 and tells what it offers, what changed, and why one fails. login signs in with OAuth. call prints the result of one
 tool call as JSON.
 
-serve makes tau itself an MCP server, on stdin and stdout. Its tools are tau, which lets the agent work on a prompt, and
-tau_reply, which continues; --tools also offers built-in tools by name (tau,tau_reply,read,grep). Sessions of the folder
-are resources. The options for models, permissions, sandbox and limits apply to every session.
+serve makes tau an MCP server on stdin and stdout. Its tools are tau, which lets the agent work on a prompt, and
+tau_reply, which continues; --tools names what is offered instead, also built-in tools (tau,tau_reply,read,grep).
+Sessions of the folder are resources. The options for models, permissions, sandbox and limits apply to every session.
 
 Exit code 1 if an entry is invalid (list), a server is not ready (doctor) or a call fails (call).""",
     "serve": """\

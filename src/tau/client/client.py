@@ -87,6 +87,7 @@ class RpcClient(Calls):
         dialect: str = "1.5",
         reconnect: bool = True,
         timeout: float | None = 60.0,
+        tools: Sequence[Tool | Callable[..., Any]] = (),
     ) -> Self:
         """Return a client for a session of a host (`tau serve`): `session` is its id, `open` the fields of a session to
         open; without either, a new session is opened.
@@ -97,11 +98,15 @@ class RpcClient(Calls):
 
         `url` is "unix:" for the host of this user, "unix:/path" or "http://host:port"; `token` is the one to send,
         by default that of the agent folder if the host runs here. In the dialect "1.5" message_update events carry
-        only what is new; "default" adds the message so far.
+        only what is new; "default" adds the message so far. `tools` are functions of this program, as `set_tools`; they
+        are offered again after a lost connection.
         """
         address = find_address(url, token)
         make_line = remote_line(address, session=session, open=open, dialect=dialect, reconnect=reconnect)
-        return client_over(make_line, cls, timeout=timeout)
+        client = client_over(make_line, cls, timeout=timeout)
+        if tools:
+            client._require_host_tools().use(tools)
+        return client
 
     # Process.
 

@@ -20,7 +20,7 @@ from tau.client.line import OnEnd, OnLine
 from tau.client.links import Link, Refused, Unreachable, dial
 from tau.client.unanswered import Number, Unanswered, head_of, number_of
 from tau.errors import TauError
-from tau.records.base import UNSET, BadRecord, Record, UnsetType, decode, encode, parse
+from tau.records.base import UNSET, BadRecord, Record, UnsetType, decode, encode
 from tau.records.events import ToolRequest, ToolRequestCancelled
 from tau.records.host_commands import PROTOCOL_VERSION
 from tau.records.host_events import HOST_CHANNEL_EVENTS, Attached, HelloReply
@@ -34,6 +34,7 @@ HELLO_ID = "hello"
 UNNOTICED_ID = "req_0"  # the response to it is ignored
 STDERR_BYTES = 64 * 1024
 RETRY_LATER = ("Too many sessions are open.", "The host is closing.")
+# Events without a number: those of the channel, and calls of the tools of this client.
 CHANNEL_EVENTS = {str(kind.__struct_config__.tag) for kind in (*HOST_CHANNEL_EVENTS, ToolRequest, ToolRequestCancelled)}
 
 
@@ -147,8 +148,6 @@ class RemoteLine:
         if self._ended:
             return  # pending calls fail with AgentGone
         line = self._unanswered.add(data)
-        if b'"set_tools"' in data and head_of(data).type == "set_tools":  # they are lent by a connection
-            self.on_every_connection = encode({**parse(data), "id": UNNOTICED_ID}) + b"\n"
         if (link := self._link) is not None and self._greeting is None:
             link.send(line)
             if not self._binding.responses:
@@ -339,8 +338,8 @@ class RemoteLine:
             self._on_unnumbered(line)
         elif number.is_response:
             self._delay = 0.0
-            self._unanswered.resolve(number.line)
-            self._on_line(number.line)
+            if self._unanswered.resolve(number.line):
+                self._on_line(number.line)
         else:
             self._on_event(number)
 
@@ -360,7 +359,8 @@ class RemoteLine:
         kind = head_of(line).type
         if kind == "response":
             self._delay = 0.0
-            self._unanswered.resolve(line)
+            if not self._unanswered.resolve(line):
+                return
         elif kind == "snapshot":
             self._cursor.jump_to(decode(Place, line, nesting=None))
         elif self._cursor.stream is not None and kind not in CHANNEL_EVENTS:

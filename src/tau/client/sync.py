@@ -121,11 +121,19 @@ class RpcClient(SyncCalls):
         dialect: str = "1.5",
         reconnect: bool = True,
         timeout: float | None = 60.0,
+        tools: Sequence[Tool | Callable[..., Any]] = (),
     ) -> Self:
         """Return a client for a session of a host, see `tau.RpcClient.connect`."""
         facade = cls()
         facade._peer = client.RpcClient.connect(
-            url, token=token, session=session, open=open, dialect=dialect, reconnect=reconnect, timeout=timeout
+            url,
+            token=token,
+            session=session,
+            open=open,
+            dialect=dialect,
+            reconnect=reconnect,
+            timeout=timeout,
+            tools=tools,
         )
         return facade
 
