@@ -51,6 +51,7 @@ def test_the_transport_of_2024(tmp_path: Path) -> None:
         assert call(tmp_path, server, type="sse").last.text == "hi"
 
 
+@pytest.mark.promise("M08")
 @ERAS
 @pytest.mark.parametrize("fault", [500, 429, "drop", "break", "redirect"])
 def test_a_failed_call_is_not_repeated(tmp_path: Path, era: str, fault: Any) -> None:
@@ -122,6 +123,7 @@ def tau_mcp(folder: Path, *words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(program, cwd=folder / "work", env=env, stdout=pipe, stderr=pipe, text=True)
 
 
+@pytest.mark.promise("M11")
 def test_login_call_expiry_refresh_revocation_and_logout(tmp_path: Path) -> None:
     surroundings(tmp_path)
     tokens = tmp_path / "agent" / "tau-mcp-auth.json"
