@@ -35,6 +35,7 @@ from tau.core.checks.permissions import Rules
 from tau.core.text.frontmatter import parse_fields, split_page
 from tau.llm.catalog import parse_providers
 from tau.llm.scripted import read_script
+from tau.mcp.config import Layer, Source, merge_layers
 from tau.records.base import decode
 from tau.records.commands import AnyCommand
 from tau.records.dialogs import AnyUiRequest, UiResponse
@@ -190,7 +191,7 @@ def _known(value: Any) -> bool:
         case {"providers": _}:
             return parse_providers(value)[1] == []
         case {"mcpServers": servers}:
-            return all(server["command"] or server["url"] for server in servers.values())
+            return merge_layers([Layer(Source("", "user"), servers)], {}, "/")[1] == []
         case {"otherwise": _}:  # rules for --permissions
             return Rules(decode(Permissions, json.dumps(value).encode()), "/", "/") is not None
         case {"agent_servers": servers}:  # of an editor
@@ -276,6 +277,9 @@ def _problems(words: list[str]) -> Iterator[str]:
         if re.match(r"(examples|scripts|benchmarks)/", word) and not (ROOT / word).exists():
             yield f"there is no {word}"
     match program.rpartition("/")[2]:
+        case "tau" if arguments[:1] == ["mcp"]:
+            if arguments[1:2] and arguments[1] not in MCP_COMMANDS:
+                yield f"tau mcp has no command {arguments[1]}"
         case "pi" | "tau" as name:
             given = parse(arguments)
             if name == "tau" and arguments[:1] == ["mcp"]:  # it parses what follows itself
