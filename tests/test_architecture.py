@@ -128,9 +128,7 @@ LATE = {
     "core/conversation/file_lines.py": {"bisect"},
     "core/conversation/provider_messages.py": {"hashlib"},
     "serve/command.py": {"*"},
-    "serve/process.py": {"*"},
     "fleet/engines/__init__.py": {"*"},
-    "client/links.py": {"websockets.client", "websockets.uri"},
     "runtime/session/input.py": {"tau.runtime.session.prompt_options", "tau.runtime.session.system_messages"},
     "runtime/history/session_log.py": {"tau.core.conversation.system_state"},
     "runtime/session/operations.py": {
@@ -227,7 +225,6 @@ EXTRAS = {
     },
     "websockets": {"client/links.py"},
     "uvicorn": {"serve/web/protocols.py", "serve/web/listener.py"},
-    "websockets": {"client/links.py"},
 }
 
 # What type checkers know without an installation; it is never imported when the program runs.
