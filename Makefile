@@ -18,6 +18,8 @@ FUZZ_SEQUENCES ?= 1000
 FUZZ_SCHEDULES ?= 100000
 FUZZ_QUESTIONS ?= 1000
 FUZZ_EVENTS ?= 100000
+FUZZ_STEPS ?= 20000
+FUZZ_MESSAGES ?= 100000
 SOAK_SECONDS ?= 3600
 SOAK_ARGS ?=
 
@@ -132,6 +134,8 @@ fuzz: $(READY)  ## mutated lines, edits, sessions and answers, random commands, 
 	@$(PY) tests/long/schedules.py $(FUZZ_SCHEDULES)
 	@$(PY) tests/long/questions.py $(FUZZ_QUESTIONS)
 	@$(PY) tests/long/fuzz_terminal.py $(FUZZ_EVENTS)
+	@$(PY) tests/long/fuzz_host_tools.py $(FUZZ_STEPS)
+	@$(PY) tests/long/fuzz_mcp_serve.py $(FUZZ_MESSAGES)
 	@$(PY) tests/long/slow_terminal.py
 
 soak: $(READY)  ## an hour of everything, with a fault each second; SOAK_SECONDS=3600 SOAK_ARGS="--seed 1"

@@ -16,7 +16,7 @@ RECONNECTS = 10_000
 CLIENTS = 200
 MEGABYTES = 590
 SECONDS = 1800.0
-TIMED = 0.1  # below this scale it is part of the tests, on a machine with much else to do
+MEASURED = 0.1  # below this scale it is part of the tests, on a machine with much else to do
 
 
 def measure(scale: float, seed: int) -> list[Figure]:
@@ -28,13 +28,18 @@ def measure(scale: float, seed: int) -> list[Figure]:
     lost = failures(kills, LOT if kills > 2 * LOT else -(-kills // 2), killed)
     with tempfile.TemporaryDirectory() as folder:
         grown = asyncio.run(host_reconnects.measure(Path(folder) / "reconnects", reconnects, seed))
-        stalled = host_load.stalled(Path(folder) / "stalled", clients)
-        opened = host_load.opened(Path(folder) / "large", megabytes)
     figures = [
         Figure("R27", "keyed prompts lost or run twice, by kill -9 of a host", kills, lost, 0),
         Figure("R27", "memory after lost connections, without a gap", reconnects, grown, 5, "MiB"),
-        Figure("R27", "memory for a client that does not read", stalled.clients, stalled.kib_each, 300, "KiB"),
     ]
-    if scale >= TIMED:
-        figures.append(Figure("R27", "answer to others while opening", megabytes, opened.worst_ms, 100, "ms"))
-    return figures
+    return [*figures, *_load(clients, megabytes)] if scale >= MEASURED else figures
+
+
+def _load(clients: int, megabytes: int) -> list[Figure]:
+    with tempfile.TemporaryDirectory() as folder:
+        stalled = host_load.stalled(Path(folder) / "stalled", clients)
+        opened = host_load.opened(Path(folder) / "large", megabytes)
+    return [
+        Figure("R27", "memory for a client that does not read", stalled.clients, stalled.kib_each, 300, "KiB"),
+        Figure("R27", "answer to others while a session opens", megabytes, opened.worst_ms, 100, "ms"),
+    ]

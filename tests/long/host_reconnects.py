@@ -94,7 +94,8 @@ async def reconnect(host: Host, times: int, seed: int = 17) -> int:
     while client.fold.seq < live.stream.last:
         await client.connect(50)
     assert client.seqs == sorted(set(client.seqs))
-    assert client.snapshots == 1 and client.fold.gaps == []
+    assert client.snapshots <= 2  # the first connection may end before its hello is answered
+    assert client.fold.gaps == []
     assert client.fold.settled == prompts
     whole = Fold()
     for record in steady.records:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from long import fuzz_host_tools
 from support.rpc_agent import Agent
 from support.rpc_process import Json, kinds, of, said, scripted, surroundings, text
 from tau.records import commands as c
@@ -369,6 +370,40 @@ def test_get_protocol_names_the_commands_and_events(tmp_path: Path) -> None:
         capabilities = agent.get("get_protocol")["capabilities"]
         assert {"set_tools", "tool_progress", "tool_result", "get_tools"} <= set(capabilities["commands"])
         assert {"tool_request", "tool_request_cancelled"} <= set(capabilities["events"])
+
+
+def test_a_deferred_tool_is_searched_for_or_called_by_its_name(tmp_path: Path) -> None:
+    find = call("tool_search", query="ticket")
+    answers = [find, call(id="1"), call("hidden"), OK]
+    with Agent(tmp_path, *answers, args=["--permissions", "ask"]) as agent:
+        lend(agent, {**LOOKUP, "exposure": "deferred"}, named("hidden", exposure="deferred"), named("plain"))
+        listed = {tool["name"]: tool for tool in agent.get("get_tools")["tools"] if tool["source"] == "host"}
+        shown = {name: (tool["active"], tool["exposure"]) for name, tool in listed.items()}
+        assert shown == {
+            "plain": (True, "direct"),
+            "tool_search": (True, "direct"),
+            "lookup_ticket": (False, "deferred"),
+            "hidden": (False, "deferred"),
+        }
+        agent.send("prompt", message="go")
+        for expected in ("lookup_ticket", "hidden"):
+            question = agent.until("extension_ui_request")[-1]  # nobody is asked about the search
+            assert expected in question["title"]
+            allowed = {"type": "extension_ui_response", "id": question["id"], "value": "Allow once"}
+            agent.write(json.dumps(allowed).encode() + b"\n")
+            asked = request(agent)
+            assert asked["toolName"] == expected
+            finish(agent, asked)
+        first = said(agent.settled(), "toolResult")
+        assert first[-1]["isError"] is False
+        active = {tool["name"] for tool in agent.get("get_tools")["tools"] if tool["active"]}
+        assert {"lookup_ticket", "hidden", "plain"} <= active
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_requests_end_once_whatever_the_client_does(tmp_path: Path, seed: int) -> None:
+    """tests/long/fuzz_host_tools.py does more."""
+    fuzz_host_tools.run(tmp_path, 120, seed)
 
 
 def test_a_run_without_host_tools_has_the_events_that_it_had(tmp_path: Path) -> None:
