@@ -561,5 +561,6 @@ GOALS = {
     "R24": "an hour of random faults: losses, hangs, lines that are not records",
     "R25": "sandbox escapes",
     "R26": "the cost of safety: an fsync, and the start of a command",
+    "R27": "a host that is killed, and clients that are cut off or stop reading: losses, repetitions, memory, delays",
 }
 GOALS_ABSENT = {"R22": NO_SERVER}
