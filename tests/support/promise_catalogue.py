@@ -461,6 +461,20 @@ PARTS = (
         ),
     ),
     Part(
+        "Editors (ACP)",
+        (
+            Row("K01", ("P1",), "Lines such as `42`, broken JSON, a batch, wrong fields", "one error each, and no end"),
+            Row("K02", ("P1",), "Thousands of mutated requests", "one valid response each; memory does not grow"),
+            Row("K03", ("P9",), "The provider refuses the key, or fails", "an error with its sentence"),
+            Row("K04", ("P21",), "A permission question gets a wrong, late or no answer", "the call is denied"),
+            Row("K05", ("P13",), "A cancel before, during and after each step of a prompt", "`cancelled`, soon"),
+            Row("K06", ("P7",), "The editor closes stdin or is killed during a run", "everything ends, exit 0"),
+            Row("K07", ("P22",), "kill -9 after an answered prompt", "session/load has everything that was sent"),
+            Row("K08", ("P6",), "The editor stops reading during an answer", "bounded memory; the text is complete"),
+            Row("K09", ("P1",), "Many sessions in one process, side by side", "each gets only its own updates"),
+        ),
+    ),
+    Part(
         "Long-running processes",
         (
             Row("Z01", ("P30",), "10,000 prompts in one process", "memory, descriptors and threads do not grow"),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tau.wire.comments import strip_comments
-from tau.wire.json_edit import set_members
+from tau.wire.json_edit import remove_member, set_members
 
 FILE = """\
 {
@@ -64,3 +64,35 @@ def test_the_result_is_the_merged_content(text: str, changes: dict[str, Any]) ->
         both = isinstance(value, dict) and isinstance(expected.get(name), dict)
         expected[name] = {**expected[name], **value} if both else value
     assert content(set_members(text, changes)) == expected
+
+
+SERVERS = """\
+{
+  "mcpServers": {
+    // the first
+    "a": {"command": "x"}, // with a comment
+    "b": {"command": "y"}, /* another */
+    "c": {"command": "z"} // the last
+  },
+  "other": 1
+}
+"""
+
+
+@pytest.mark.parametrize("name", ["a", "b", "c"])
+def test_a_removed_member_takes_one_comma_with_it_and_leaves_the_comments_of_others(name: str) -> None:
+    changed = remove_member(SERVERS, ("mcpServers", name))
+    content = json.loads(strip_comments(changed))
+    assert content == {
+        "mcpServers": {key: {"command": value} for key, value in zip("abc", "xyz", strict=True) if key != name},
+        "other": 1,
+    }
+    kept = {"a": ["another", "the last"], "b": ["the first", "with a comment"], "c": ["the first", "another"]}[name]
+    assert all(comment in changed for comment in kept)
+
+
+def test_the_only_member_and_a_member_that_does_not_exist() -> None:
+    assert json.loads(strip_comments(remove_member('{"a": {"b": 1,},}', ("a", "b")))) == {"a": {}}
+    assert remove_member(SERVERS, ("mcpServers", "d")) == SERVERS
+    assert remove_member(SERVERS, ("nothing", "d")) == SERVERS
+    assert remove_member("{}", ("a",)) == "{}"

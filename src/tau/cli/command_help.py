@@ -13,6 +13,17 @@ Print a completion script for pi and tau. To use it, add to the start-up file of
   fish    tau completion fish | source
 
 tau completion models|providers|tools|sessions prints the names that the scripts offer.""",
+    "acp": """\
+usage: tau acp [options]
+       tau acp --setup
+
+Serve an editor (Zed, JetBrains, Neovim, Emacs, ...) over the Agent Client Protocol: JSON-RPC on stdin and stdout, many
+sessions in one process. All options of RPC mode count, but those that choose a session: the client does that.
+
+--setup asks for a provider and an API key, as `tau login` does.
+
+  Zed              "agent_servers": {"tau": {"command": "tau", "args": ["acp"]}}
+  try it           npx acpx --agent "tau acp --model demo" exec "list the files here" """.rstrip(),
     "doctor": """\
 usage: tau doctor
 
@@ -39,6 +50,28 @@ one), or log in with OAuth to a provider that models.json configures for it.""",
 usage: tau logout [PROVIDER]
 
 Remove the API key or the OAuth login of a provider from auth.json. Other entries stay.""",
+    "mcp": """\
+usage: tau mcp list [--json]
+       tau mcp add NAME [-l] [--env K=V ...] [--cwd DIR] [--exposure E] [--description TEXT] -- COMMAND ARGS...
+       tau mcp add NAME [-l] --url URL [--header K=V ...] [--bearer-token-env-var NAME] [--oauth-client-id ID]
+       tau mcp add [-l] --from FILE [NAME ...]
+       tau mcp remove NAME [-l]
+       tau mcp doctor [NAME ...] [--refresh] [--json]
+       tau mcp login NAME
+       tau mcp logout NAME
+       tau mcp call SERVER TOOL [JSON]
+       tau mcp serve [--tools A,B] [--cwd DIR] [options]
+
+Manage MCP servers. list starts nothing. add writes to mcp.json in the agent folder, with -l to .pi/mcp.json of this
+project; --from copies servers from a file of Claude, Cursor, VS Code, Codex or opencode. doctor starts each server
+and tells what it offers, what changed, and why one fails. login signs in with OAuth. call prints the result of one
+tool call as JSON.
+
+serve makes tau itself an MCP server, on stdin and stdout. Its tools are tau, which lets the agent work on a prompt, and
+tau_reply, which continues; --tools also offers built-in tools by name (tau,tau_reply,read,grep). Sessions of the folder
+are resources. The options for models, permissions, sandbox and limits apply to every session.
+
+Exit code 1 if an entry is invalid (list), a server is not ready (doctor) or a call fails (call).""",
     "serve": """\
 usage: tau serve [--listen ADDRESS:PORT | --no-tcp] [--root DIR ...] [--idle TIME] [--max-live N]
                  [--answer-timeout SECONDS] [--drain SECONDS] [options of sessions]

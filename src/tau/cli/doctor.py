@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tau import __version__
+from tau.cli import doctor_telemetry
 from tau.cli.flags import ParsedArguments
 from tau.client.host_socket import HostSocket
 from tau.errors import CommandError, UsageError
@@ -57,7 +58,7 @@ class Finding(NamedTuple):
 def main(arguments: ParsedArguments) -> int:
     folder = agent_dir()
     report = {
-        "": list(_machine()),
+        "": [*_machine(), *_telemetry(folder)],
         f"files in {folder}": list(_files(folder)),
         "folders": list(_folders(folder)),
         "host": [_host(folder)],
@@ -108,6 +109,16 @@ def _machine() -> Iterator[Finding]:
             yield Finding(
                 NOTE if there else WRONG, f"{name} names {path}" + ("" if there else ", which does not exist")
             )
+
+
+def _telemetry(folder: Path) -> Iterator[Finding]:
+    try:
+        content = parse(_text(folder / "settings.json").encode())
+        enabled = bool(content.get("telemetry", {}).get("enabled"))
+    except (OSError, BadRecord, AttributeError):
+        enabled = False  # what is wrong with the file is a finding of its own
+    for is_wrong, text in doctor_telemetry.findings(enabled, os.environ):
+        yield Finding(WRONG if is_wrong else NOTE, text)
 
 
 def _landlock() -> str:

@@ -22,7 +22,7 @@ class Flag(NamedTuple):
 GROUPS: dict[str, tuple[Flag, ...]] = {
     "output": (
         Flag("print", "p", "", "print the answer and exit; default unless stdin and stdout are TTYs"),
-        Flag("mode", "", "text|json|rpc", "text: the answer; json: one event per line; rpc: for programs"),
+        Flag("mode", "", "text|json|rpc|acp", "text: the answer; json: events; rpc: for programs; acp: for editors"),
         Flag("result", "", "", "in JSON mode, end with a record that summarises the run"),
         Flag("plain", "", "", "at a terminal, lines only: for screen readers and simple terminals"),
         Flag("dialect", "", "NAME", "use an older or newer version of the protocol"),
@@ -43,6 +43,8 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
         Flag("no-builtin-tools", "nbt", "", "disable the built-in tools"),
         Flag("permissions", "", "ask|rules FILE", "ask the client before a tool does more than read, or apply rules"),
         Flag("sandbox", "", "workspace|strict", "restrict commands and file tools to the working folder (Linux)"),
+        Flag("mcp-config", "", "FILE", "use the MCP servers of a file; may be repeated", several=True),
+        Flag("no-mcp", "", "", "use no MCP servers but those of --mcp-config"),
     ),
     "limits and results": (
         Flag("max-turns", "", "N", "stop working on a prompt after this many turns"),
@@ -53,6 +55,7 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
         Flag("output-schema", "", "FILE", "JSON schema for the result of every prompt"),
         Flag("record", "", "DIR", "record model requests and responses, one file per call"),
         Flag("replay", "", "DIR", "answer from such a folder, without a key or network"),
+        Flag("telemetry", "", "", "send traces and metrics to where the OTEL_... variables say"),
     ),
     "session": (
         Flag("continue", "c", "", "continue this project's last session"),
@@ -64,6 +67,12 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
         Flag("session-dir", "", "DIR", "folder for session files (default: one per project)"),
         Flag("no-session", "", "", "keep the session in memory only"),
         Flag("export", "", "FILE|ID", "export a session as HTML; --export --continue: the last one"),
+    ),
+    "sessions of a host (tau serve)": (
+        Flag("connect", "", "URL", "in RPC mode, use a session of the host at unix:, http://HOST:PORT, ..."),
+        Flag("open", "", "", "with --connect: open a session (default without --session)"),
+        Flag("token-file", "", "FILE", "with --connect and `tau attach`: file with the token of the host"),
+        Flag("abort-at-end", "", "", "with --connect: abort the run when stdin ends"),
     ),
     "prompts, skills and context": (
         Flag("system-prompt", "", "TEXT|FILE", "replace the default system prompt"),
@@ -104,18 +113,18 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
         Flag("version", "v", "", "print the version"),
     ),
     # Passed by newer clients; tau has nothing that they could change.
-    "": (
-        Flag("no-mcp", "", "", ""),
-        Flag("tui-mode", "", "MODE", ""),
-    ),
+    "": (Flag("tui-mode", "", "MODE", ""),),
 }
 # Commands of the program tau, and what they do.
 COMMANDS = {
+    "attach": "open the interface on a session of a host (tau serve)",
+    "acp": "serve an editor over the Agent Client Protocol",
     "completion": "print a completion script for your shell",
     "doctor": "check the configuration, and report mistakes in it",
     "extension": "write a template for an extension",
     "login": "store an API key, or log in with OAuth",
     "logout": "remove a stored key or login",
+    "mcp": "manage MCP servers: list, add, remove, doctor, login, logout, call; or be one: serve",
     "serve": "keep sessions open for clients that come and go",
     "sessions": "list the sessions of this project",
     "trust": "trust this project, or revoke the trust",

@@ -16,13 +16,14 @@ from typing import Any
 
 from tau.client.events import LineHead, RpcEvent, UnknownEvent, read_event
 from tau.client.idle import AskState, IdleDetector
+from tau.client.line import MakeLine
 from tau.client.pending import PendingRequest, PendingRequests
-from tau.client.process import AgentProcess
 from tau.client.replies import BadReply, envelope, read
 from tau.client.stream import Events
 from tau.errors import CommandError
 from tau.records.base import BadRecord, decode, encode, parse
 from tau.records.commands import Command, GetState
+from tau.records.host_events import Snapshot
 from tau.records.replies import SessionState
 from tau.wire.lines import LineTooLong
 
@@ -37,14 +38,16 @@ STATE_POLL_S = 1.0
 
 
 class Connection:
-    """Start `child`, then call `open`. `publish` is called with every event before the readers receive it.
+    """Start `line`, then call `open`. `publish` is called with every event before the readers receive it.
 
     `closed` is true when nothing more will be received.
     """
 
-    def __init__(self, publish: Callable[[RpcEvent], None], *, settles: bool, timeout: float | None) -> None:
+    def __init__(
+        self, make_line: MakeLine, publish: Callable[[RpcEvent], None], *, settles: bool, timeout: float | None
+    ) -> None:
         self._publish, self._timeout = publish, timeout
-        self.child = AgentProcess(self._on_line, self._on_end)
+        self.line = make_line(self._on_line, self._on_end)
         self.closed = False
         self._pending = PendingRequests()
         self._idle = IdleDetector(settles)
@@ -66,7 +69,7 @@ class Connection:
         self._stopping = True
         self._lines.clear()
         try:
-            await self.child.stop(gracefully=gracefully)
+            await self.line.stop(gracefully=gracefully)
         finally:
             self._finish()
 
@@ -81,7 +84,7 @@ class Connection:
         with self._keep_reading():
             try:
                 async with asyncio.timeout(seconds) as limit:
-                    await self.child.write(line)
+                    await self.line.write(line)
                     return await answer
             except TimeoutError:
                 if not limit.expired():
@@ -93,7 +96,7 @@ class Connection:
 
     def _check_open(self) -> None:
         if self.closed:
-            raise self.child.gone_error()
+            raise self.line.gone_error()
 
     @contextmanager
     def _keep_reading(self) -> Iterator[None]:
@@ -175,11 +178,11 @@ class Connection:
         finally:
             self._pumping = False
         if self._full():
-            self.child.pause()
+            self.line.pause()
         elif self._end_of_output:
             self._finish()
         else:
-            self.child.resume()
+            self.line.resume()
 
     def _full(self) -> bool:
         return not self._blocked_callers and not self._stopping and any(reader.full for reader in self._all_readers())
@@ -196,10 +199,14 @@ class Connection:
             if head.type == "response":
                 self._respond(line)
             else:
-                self._idle.on_event(head.type, bool(head.will_retry))
-                self._publish_event(read_event(head.type, line))
+                event = read_event(head.type, line)
+                if isinstance(event, Snapshot):
+                    self._idle.on_snapshot(active=event.state.is_streaming or event.state.is_compacting)
+                else:
+                    self._idle.on_event(head.type, bool(head.will_retry))
+                self._publish_event(event)
         except BadRecord:
-            self.child.append_stderr(line + b"\n")  # not a record: something printed to stdout
+            self.line.append_stderr(line + b"\n")  # not a record: something printed to stdout
         self._state_changed.set()
 
     def _respond(self, line: bytes) -> None:
@@ -232,7 +239,7 @@ class Connection:
         if self.closed:
             return
         self.closed = True
-        gone = self.child.gone_error()
+        gone = self.line.gone_error()
         self._pending.fail_all(gone)
         for reader in self._all_readers():
             reader.finish(None if self._stopping else gone)

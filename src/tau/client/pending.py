@@ -52,8 +52,8 @@ class PendingRequests:
         id = f"req_{self._count}"
         declared = to_builtins(command)
         fields = _without_null(declared)
-        if fields.get("outputSchema"):  # null is meaningful inside a schema
-            fields["outputSchema"] = declared["outputSchema"]
+        # Null is meaningful inside a schema and in details.
+        fields |= {name: declared[name] for name in ("outputSchema", "tools", "details") if name in fields}
         slash = isinstance(command, Prompt) and command.message.lstrip().startswith("/")
         call = self._calls[id] = PendingRequest(fields["type"], answer, runs, slash)
         return call, encode({"id": id, **fields}) + b"\n"

@@ -127,6 +127,8 @@ class OAuthClient(Record):
     client_secret: str | None = None
     scopes: list[str] = []
     redirect_uri: str = "http://127.0.0.1/callback"
+    resource: str | None = None  # the server that the token is for (RFC 8707)
+    issuer: str | None = None  # checked against `iss` in the redirect (RFC 9207)
 
 
 class ProviderConfig(Record):

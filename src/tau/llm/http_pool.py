@@ -84,8 +84,12 @@ class ConnectionPool:
         *,
         proxy: str | None = None,
         connect: float | None = None,
+        repeat: bool = True,
     ) -> HttpExchange:
-        """Send a request. Returns when the response headers have arrived."""
+        """Send a request. Returns when the response headers have arrived.
+
+        With `repeat`, a request on a connection that was idle and that the server has closed is sent again on another.
+        """
         server, target, auth = _parse_url(url, proxy)
         sent = {"host": server.authority, **auth, **headers}
         if proxy and not server.secure and not _is_socks(proxy):
@@ -95,8 +99,9 @@ class ConnectionPool:
         while (connection := self._take_idle(server)) is not None:
             try:
                 return await _exchange(connection, head, body, again=True)
-            except NoResponse:
-                continue  # closed by the server while it was idle: the request was not read
+            except NoResponse:  # closed by the server while it was idle: most probably the request was not read
+                if not repeat:
+                    raise
         try:
             async with asyncio.timeout(connect):
                 connection = await self._open_connection(server)

@@ -117,10 +117,10 @@ class ContextEdit(Entry, tag="context_edit"):
 
 
 class Label(Entry, tag="label"):
-    """Sets the label of the entry `targetId`, or removes it if `label` is null."""
+    """Sets the label of the entry `targetId`, or removes it if there is no `label`."""
 
     target_id: str
-    label: str | None = None
+    label: str | UnsetType | None = UNSET
 
 
 AnyEntry = (

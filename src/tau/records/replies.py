@@ -229,7 +229,7 @@ class SlashCommand(Record):
 
     name: str
     description: str | UnsetType = UNSET
-    source: Literal["extension", "prompt", "skill"] = "prompt"
+    source: Literal["extension", "prompt", "skill", "mcp"] = "prompt"
     location: Literal["user", "project", "path"] | UnsetType = UNSET
     path: str | UnsetType = UNSET
     source_info: SourceInfo | UnsetType = UNSET
@@ -237,6 +237,52 @@ class SlashCommand(Record):
 
 class SlashCommands(Record):
     commands: list[SlashCommand]
+
+
+class McpServerRow(Record):
+    """A configured MCP server. `source` is the file that configures it, `tools` are the names that the server uses."""
+
+    name: str
+    source: str
+    transport: Literal["stdio", "http", "sse"]
+    state: Literal["cached", "starting", "ready", "needs_login", "failed", "stopped", "disabled"]
+    version: str | UnsetType = UNSET
+    era: Literal["legacy", "modern"] | UnsetType = UNSET
+    protocol: str | UnsetType = UNSET
+    tools: list[str] | UnsetType = UNSET
+    error: str | UnsetType = UNSET
+    restarts: int = 0
+
+
+class McpServers(Record):
+    """`problems` are mistakes in configuration files."""
+
+    servers: list[McpServerRow]
+    problems: list[str] = []
+
+
+class ToolNames(Record):
+    """The names of the client's own tools."""
+
+    tools: list[str]
+
+
+class ListedTool(Record):
+    """`source` says where the tool comes from: tau itself, an extension, a client (`set_tools`), an MCP server, or the
+    program that embeds tau. `server` is the MCP server. `active`: the model has it.
+    """
+
+    name: str
+    description: str
+    source: Literal["builtin", "extension", "host", "mcp", "program"]
+    active: bool
+    exposure: Literal["direct", "deferred", "hidden"] = "direct"
+    server: str | UnsetType = UNSET
+    annotations: dict[str, Any] | UnsetType = UNSET
+
+
+class ListedTools(Record):
+    tools: list[ListedTool]
 
 
 class Result(Record, tag_field="type", tag="result"):

@@ -37,6 +37,7 @@ class Resources:
         self._offers: list[tuple[str, Sequence[str], Sequence[str]]] = []
         self._found: FoundResources | None = None
         self._lock = asyncio.Lock()
+        self.mcp_section = ""  # the end of the system prompt, about MCP servers
         self._expanding = 0  # messages that are being expanded, or wait for their turn
 
     @property
@@ -77,7 +78,8 @@ class Resources:
 
     async def prompt(self, tools: Sequence[ListedTool]) -> str:
         """Return the system prompt for a model that has these tools."""
-        return (await self._known()).prompt(tools)
+        prompt = (await self._known()).prompt(tools)
+        return f"{prompt}\n\n{self.mcp_section}" if self.mcp_section else prompt
 
     async def commands(self) -> list[SlashCommand]:
         """Return the rows of get_commands that follow those of extensions."""

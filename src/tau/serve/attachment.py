@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from tau.errors import CommandError
-from tau.records.base import UNSET
+from tau.records.base import UNSET, encode
 from tau.records.entries import CommandKey
+from tau.records.events import Event
 from tau.records.host_commands import After
 from tau.records.host_events import Attached, SnapshotReason
 from tau.records.replies import Accepted
@@ -22,11 +23,13 @@ from tau.serve.access import Access
 from tau.serve.client_operations import ClientOperations
 from tau.serve.event_stream import Envelope
 from tau.serve.keys import KeyedCall, current_key
+from tau.serve.lent_tools import LenderIdentity
 from tau.serve.outgoing import LargeLine, Outgoing, StreamReader, with_as_of
 from tau.serve.scopes import scope_of
 from tau.serve.snapshot import snapshot_line
 
 if TYPE_CHECKING:
+    from tau.runtime.session.host_tools import ToolLender
     from tau.serve.host import Host
     from tau.serve.live_session import LiveSession
 
@@ -42,6 +45,7 @@ class Attachment:
         envelope: Envelope,
         *,
         client: str,
+        client_name: str = "",
         access: Access,
         pace_s: float = 0,
         waits: bool = False,
@@ -59,7 +63,10 @@ class Attachment:
         )
         self._waits = waits
         self._operations = ClientOperations(host, live, envelope.dialect, client)
-        self._dispatcher = Dispatcher(self._operations, HANDLERS, self, envelope.dialect)
+        self._dispatcher = Dispatcher(self._operations, HANDLERS, self, envelope.dialect, new_lender=self._lend_tools)
+        self._identity = LenderIdentity(client_name, access)
+        self.offers_tools = False
+        self._lender: ToolLender | None = None  # once the client has offered tools
         self._keyed: set[asyncio.Task[None]] = set()  # commands with keys that are under way
         self._early: deque[tuple[InputLine, bytes, CommandKey | None]] = deque()  # wait for the start of extensions
 
@@ -93,6 +100,9 @@ class Attachment:
         if self.reader in self._outgoing.readers:
             self._outgoing.readers.remove(self.reader)
         self.live.remove(self)
+        if self._lender is not None:
+            self.live.lent_tools.leave(self._identity, self._lender)
+            self._lender = None
 
     def handle(self, line: InputLine, id: bytes = b"", key: CommandKey | None = None) -> bool:
         """Handle a line; with a key, carry it out only once. Returns True if it started a task."""
@@ -127,7 +137,7 @@ class Attachment:
             known.when_answered(lambda rest: self.send_line(_with_id(id, rest)))
             return False
         sink = KeyedSink(self, keys.add(key), id, lambda: keys.forget(key))
-        dispatcher = Dispatcher(self._operations, HANDLERS, sink, self._envelope.dialect)
+        dispatcher = Dispatcher(self._operations, HANDLERS, sink, self._envelope.dialect, new_lender=self._lend_tools)
         token = current_key.set(key)
         try:
             started = dispatcher.handle(line)
@@ -143,6 +153,23 @@ class Attachment:
         dialect, name = self._envelope.dialect, line_name(line)
         kind = dialect.command_type(name)
         self.send_line(response(id, name, accepted if kind is None else dialect.reply_data(kind, accepted), UNSET))
+
+    def _lend_tools(self) -> ToolLender:
+        """The tools that this client offers. Their requests go to this channel alone, and have no number."""
+        if self._lender is None:
+            self.offers_tools = True
+            self._lender = self.live.lent_tools.lender(self._identity, self._send_unnumbered)
+        return self._lender
+
+    def take_tools(self, previous: Attachment) -> None:
+        """Go on with the tools that this client offered when it was attached before."""
+        if previous.offers_tools:
+            self._lend_tools()
+
+    def _send_unnumbered(self, event: Event) -> None:
+        session = b',"session":%b}' % encode(self._envelope.session) if self._envelope.session else b"}"
+        for line in self._envelope.dialect.event_lines(event):
+            self._outgoing.send(line[:-1] + session, self.reader)
 
     async def wait(self) -> None:
         """Wait until every command that was started has its response."""

@@ -154,6 +154,7 @@ class Channel:
             self.outgoing,
             envelope,
             client=self.client,
+            client_name=self.name,
             access=self.access,
             pace_s=(hello.pace or 0) / 1000,
             waits=hello.flow == "wait",
@@ -161,6 +162,8 @@ class Channel:
         attached = attachment.attach(after, entry)
         if attached.resumed:
             self._host.metrics.attached["tail"] += 1
+        if previous is not None:
+            attachment.take_tools(previous)
         self.attachments[live.stream.id] = attachment
         return attached
 

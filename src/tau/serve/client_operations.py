@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tau.errors import CommandError
@@ -12,6 +13,8 @@ from tau.records.replies import BashResult, Disposition
 from tau.runtime.session.operations import Operations, as_path
 from tau.serve.keys import current_key
 from tau.serve.opening import is_inside, narrower_budget
+from tau.tools import Tool
+from tau.tools.registry import MODULES
 from tau.wire.dialect import Dialect
 
 if TYPE_CHECKING:
@@ -53,6 +56,14 @@ class ClientOperations(Operations):
             return await super().bash(command, exclude=exclude, id=id)
         finally:
             self._live.bash_ended(token)
+
+    def set_tools(self, tools: Sequence[str | Tool]) -> None:
+        """Built-in tools that the session was not opened with cannot be added."""
+        offered = self._live.limits.tools
+        for tool in tools:
+            if offered is not None and tool in MODULES and tool not in offered:
+                raise CommandError(f"names: this host does not offer {tool}")
+        super().set_tools(tools)
 
     def set_budget(self, budget: Budget) -> Budget:
         return super().set_budget(narrower_budget(self._live.limits.budget, budget))

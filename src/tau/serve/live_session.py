@@ -22,6 +22,7 @@ from tau.serve.attachment import Attachment
 from tau.serve.dialog_watch import DialogWatch
 from tau.serve.event_stream import EventStream, Published
 from tau.serve.keys import Keys, stored_keys
+from tau.serve.lent_tools import LentTools
 from tau.serve.metrics import count_tokens
 from tau.serve.session_view import Question
 
@@ -52,6 +53,7 @@ class LiveSession:
         self.keys = Keys()
         self.run_keys: dict[int, str] = {}  # keys of accepted prompts, by their place in the order of all prompts
         self.dialogs = DialogWatch(self.handle.dialogs, self.stream.publish, self._attended, answer_timeout_s)
+        self.lent_tools = LentTools(lambda: self.handle.host_tools, answer_timeout_s)
         found = interrupted_at(self.handle.tree)
         self.interrupted = None if found is None else Interrupted(found)
         self.failure = ""  # why the extensions did not start: without them the session is not used

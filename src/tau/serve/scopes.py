@@ -20,6 +20,8 @@ WATCHED: frozenset[type[Record]] = frozenset(
         c.GetTree,
         c.GetLastAssistantText,
         c.GetCommands,
+        c.GetTools,
+        c.GetMcpServers,
         c.GetProtocol,
         c.ListSessions,
     }

@@ -25,8 +25,17 @@ from tau.store.settings import SettingsFile, as_text, read_layers
 # Files in `.pi` that can run code, send data elsewhere, or replace the system prompt. Packages are named in the
 # settings and not loaded yet; the folders they are installed in (git, npm) will belong here.
 NAMES_NEEDING_TRUST = ("settings.json", "mcp.json", "extensions", "SYSTEM.md", "APPEND_SYSTEM.md")
+# The same outside of `.pi`. A decision of a version of tau that did not read them does not cover them.
+MCP_FILE = ".mcp.json"
+# They are used only if the project is trusted, but have only values, for the terminal interface: trust is not bound to
+# what is in them, and no other mode mentions them.
+HARMLESS_NAMES = (".pi/themes",)
 MAX_FILES, MAX_BYTES, MAX_DEPTH = 4096, 64 * 1024 * 1024, 32
 _KEY = "tau:sha256:"
+MCP_NOT_COVERED = (
+    f"{MCP_FILE} is ignored, because the trust in this project does not cover it. "
+    "`tau trust` trusts the project as it is now."
+)
 
 
 class Untrustable(ValueError):
@@ -77,6 +86,8 @@ def decide(
             found = fingerprint(cwd)
             if found.digest == stored.content:
                 return Decision(True, file.problems, content=found.content)
+            if os.path.lexists(cwd / MCP_FILE) and (older := fingerprint(cwd, mcp=False)).digest == stored.content:
+                return Decision(True, [*file.problems, MCP_NOT_COVERED], content=older.content)
             reason = " It was trusted, but its content has changed since."
         except Untrustable as error:
             reason = f" It was trusted, but {error}."
@@ -84,7 +95,10 @@ def decide(
         return Decision(True, file.problems)
     elif stored.by_path:
         reason = f" pi trusts {stored.by_path} by its path only; tau requires trust in its content."
-    what = ", ".join(f".pi/{name}" for name in names)
+    names = [name for name in names if name not in HARMLESS_NAMES]
+    if not names:
+        return Decision(False, file.problems)
+    what = ", ".join(names)
     warning = (
         f"This project is not trusted, so these were ignored: {what}.{reason} "
         "`tau trust` trusts them as they are now, --approve for one run."
@@ -103,9 +117,16 @@ def _decide_as_asked(cwd: Path, asked_about: Fingerprint) -> Decision:
     return Decision(False, [f"This project is not trusted, because {reason}. Nothing of it is used."])
 
 
+def has_mcp_files(agent_dir: Path, cwd: Path) -> bool:
+    """True if there is a file for MCP servers, of the user or of the project."""
+    files = (agent_dir / "mcp.json", cwd / MCP_FILE, cwd / ".pi" / "mcp.json")
+    return any(os.path.lexists(path) for path in files)
+
+
 def names_needing_trust(cwd: Path) -> list[str]:
-    """Return the names of files in `.pi` that need trust."""
-    return [name for name in NAMES_NEEDING_TRUST if os.path.lexists(cwd / ".pi" / name)]
+    """Return the files and folders that need trust, relative to the project."""
+    names = [*(f".pi/{name}" for name in NAMES_NEEDING_TRUST), MCP_FILE, *HARMLESS_NAMES]
+    return [name for name in names if os.path.lexists(cwd / name)]
 
 
 # Stored decisions
@@ -194,10 +215,15 @@ class Fingerprint(Value):
     content: Mapping[str, str]  # SHA-256 of each file, by its real path
 
 
-def fingerprint(cwd: Path) -> Fingerprint:
-    """Hash the names and contents of everything that trust in a project covers. Raises Untrustable."""
+def fingerprint(cwd: Path, *, mcp: bool = True) -> Fingerprint:
+    """Hash the names and contents of everything that trust in a project covers. Raises Untrustable.
+
+    Without `mcp`, as versions of tau did that did not know MCP_FILE.
+    """
     cwd = Path(os.path.realpath(cwd))
-    roots = [cwd / ".pi" / name for name in names_needing_trust(cwd)]
+    needing = names_needing_trust(cwd)
+    covered = [name for name in needing if name not in HARMLESS_NAMES]
+    roots = [cwd / name for name in covered if mcp or name != MCP_FILE]
     import hashlib
 
     digest, room = hashlib.sha256(), MAX_BYTES
@@ -216,14 +242,15 @@ def fingerprint(cwd: Path) -> Fingerprint:
         of_data = hashlib.sha256(data)
         digest.update(hashlib.sha256(os.fsencode(name)).digest() + of_data.digest())
         content[os.path.realpath(path)] = of_data.hexdigest()
-    return Fingerprint(digest.hexdigest(), names, content)
+    harmless = [name for name in needing if name in HARMLESS_NAMES]
+    return Fingerprint(digest.hexdigest(), names + harmless, content)
 
 
 def named_in_settings(cwd: Path) -> Iterator[Path]:
     """Yield the files that the project's settings would run: extensions and the shell."""
     file = SettingsFile(cwd / ".pi" / "settings.json")
     layers = read_layers(file, None)
-    named = listed_extensions(layers.lists["user"].get("extensions", ()))
+    named = [one.top for one in listed_extensions(layers.lists["user"].get("extensions", ()))]
     if layers.settings.shell_path:
         named.append(Path(os.path.normpath(cwd / layers.settings.shell_path)))
     for path in dict.fromkeys(named):
@@ -238,7 +265,8 @@ def _is_in_any(path: Path, roots: list[Path]) -> bool:
 def _files(paths: list[Path], above: tuple[tuple[int, int], ...] = ()) -> Iterator[Path]:
     """Yield every file below the paths, following links, in an order that does not depend on the disk.
 
-    Compiled Python is left out: the extension loader does not use it.
+    Compiled Python is left out: the extension loader does not use it. So are the installed packages of Node, of which
+    the lock file has the digests.
     """
     for path in paths:
         try:
@@ -249,7 +277,7 @@ def _files(paths: list[Path], above: tuple[tuple[int, int], ...] = ()) -> Iterat
             identity = (status.st_dev, status.st_ino)
             if identity in above or len(above) == MAX_DEPTH:
                 raise Untrustable(f"{path} contains itself through a link, or is nested too deeply")
-            names = sorted(name for name in os.listdir(path) if name != "__pycache__")
+            names = sorted(name for name in os.listdir(path) if name not in ("__pycache__", "node_modules"))
         except OSError as error:
             raise Untrustable(f"{path} cannot be read ({error.strerror})") from None
         yield from _files([path / name for name in names], (*above, identity))

@@ -27,6 +27,7 @@ class Display:
         self._frames = FrameScheduler(self._paint, lambda: terminal.ready, frame_interval_s(environment))
         self._next_change: Callable[[], float | None] = lambda: None
         self._full_screen: FullScreen | None = None  # on the alternate screen
+        self._before_frame: Callable[[], None] = lambda: None
         self._after_frame: Callable[[], None] = lambda: None
         terminal.on_ready(lambda: self.changed(at_once=True))
         terminal.on_resize(lambda: None, self._on_resize)
@@ -36,6 +37,10 @@ class Display:
     def on_clock(self, next_change: Callable[[], float | None]) -> None:
         """Paint also at the time that `next_change` returns after each frame."""
         self._next_change = next_change
+
+    def before_frame(self, callback: Callable[[], None]) -> None:
+        """Call `callback` before each frame: what is costly to find out is found out once for all changes."""
+        self._before_frame = callback
 
     def on_frame(self, callback: Callable[[], None]) -> None:
         """Call `callback` after each frame."""
@@ -112,6 +117,7 @@ class Display:
 
     def _paint(self) -> None:
         now = asyncio.get_running_loop().time()
+        self._before_frame()
         if self._full_screen is not None:
             self._full_screen.paint()
         else:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tau.wire.comments import blank_comments, strip_comments
-from tau.wire.position import members
+from tau.wire.position import key_positions, members
 
 INDENT = "  "
 
@@ -56,3 +56,30 @@ def _fill(text: str, opening: int, member: str, indent: str) -> str:
 
 def _dump(value: Any, indent: str) -> str:
     return json.dumps(value, indent=len(INDENT), ensure_ascii=False).replace("\n", f"\n{indent}")
+
+
+def remove_member(text: str, path: tuple[str, ...]) -> str:
+    """Return `text` without the member at a path of names, such as ("mcpServers", "files"), if there is one.
+
+    `text` is as in `set_members`. Comments before the member stay.
+    """
+    plain = strip_comments(text)
+    start = plain.index("{")
+    for name in path[:-1]:
+        start = next((at for key, at, _ in reversed(members(plain, start)) if key == name), -1)
+        if start < 0 or plain[start] != "{":
+            return text
+    found, keys = members(plain, start), key_positions(plain, start)
+    index = next((index for index in reversed(range(len(found))) if found[index][0] == path[-1]), None)
+    if index is None:
+        return text
+    uncommented, end = blank_comments(text), found[index][2]
+    before = text[: keys[index]].rstrip(" \t")
+    before = before.removesuffix("\n").removesuffix("\r")
+    following = len(uncommented) - len(uncommented[end:].lstrip())
+    if uncommented[following] == ",":
+        return before + text[following + 1 :]
+    if index > 0:  # the last one, and no comma behind it: the one before it goes
+        comma = uncommented.index(",", found[index - 1][2])
+        before = before[:comma] + before[comma + 1 :]
+    return before + text[end:]

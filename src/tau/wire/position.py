@@ -46,6 +46,11 @@ def members(text: str, at: int) -> list[tuple[str, int, int]]:
     return [(name, value, json.JSONDecoder().raw_decode(text, value)[1]) for name, _, value in _members(text, at)]
 
 
+def key_positions(text: str, at: int) -> list[int]:
+    """Position of the name of every member of the object that starts here."""
+    return [key for _, key, _ in _members(text, at)]
+
+
 def _members(text: str, at: int) -> list[tuple[str, int, int]]:
     """Name, position of the name and position of the value of every member."""
     found = []

@@ -91,7 +91,9 @@ def _standard(tools: Sequence[ListedTool]) -> str:
 
 
 def _tools(tools: Sequence[ListedTool]) -> list[str]:
-    return [f"- {tool.name}: {tool.snippet}" for tool in tools] or ["(none)"]
+    """A line for each tool, but not for those of MCP servers: there may be hundreds, and models get descriptions."""
+    listed = [tool for tool in tools if tool.snippet or not tool.name.startswith("mcp__")]
+    return [f"- {tool.name}: {tool.snippet}" for tool in listed] or ["(none)"]
 
 
 def _guidelines(tools: Sequence[ListedTool]) -> list[str]:

@@ -39,6 +39,7 @@ from tau.store.paths import working_folder
 from tau.store.proxy_setting import with_proxy
 from tau.store.resource_query import ResourceQuery
 from tau.store.sessions import OpenedSession
+from tau.store.trust import has_mcp_files
 from tau.tools import Files
 from tau.tools.registry import DEFAULT_TOOLS, TOOLS, ToolRegistry
 from tau.wire.dialect import Dialect
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
     from tau.runtime.app.trust_control import TrustControl
     from tau.runtime.runs.permission_rules import LoadedRules as PermissionRules
     from tau.runtime.runs.permissions import Permits, TerminalQuestions
+    from tau.runtime.session.mcp_access import McpAccess
+    from tau.runtime.telemetry.start import Observe
 
 log = logging.getLogger(__name__)
 NO_KEY = "replayed"  # placeholder key for replayed sessions, which send no requests
@@ -110,6 +113,7 @@ class SessionFactory(Value):
             mode=mode,
             agent_dir=self.config.agent_dir,
             sandbox=processes.sandbox.level if processes.sandbox else None,
+            observe=self._telemetry(mode, processes.sandbox.level if processes.sandbox else None),
         )
         make_gate = self._gate_maker(services, machine)
         session = Session(
@@ -123,6 +127,7 @@ class SessionFactory(Value):
             output_schema=self.output_schema,
             permissions=self._permission_gate(make_gate),
             extension_plan=lambda session: ExtensionPlan(self, session, machine, http, tools),
+            mcp=self._mcp(machine, mode) if self.uses_mcp() else None,
         )
         return SessionHandle(
             session,
@@ -133,6 +138,40 @@ class SessionFactory(Value):
             lambda: self._login_control(session),
             self._trust_control,
         )
+
+    def _telemetry(self, mode: Mode, sandbox: str | None) -> Observe | None:
+        option, settings = self.options.telemetry, self.settings.telemetry
+        if option is None and not settings.enabled and not self.environment.get("TAU_TELEMETRY"):
+            return None
+        from tau.runtime.telemetry.start import is_asked_for, prepare
+
+        if not is_asked_for(option, settings, self.environment):
+            return None
+        return prepare(
+            option,
+            settings,
+            self.environment,
+            mode=mode,
+            dialect=self.dialect.name,
+            sandbox=sandbox,
+            offline=self.options.offline,
+            secrets=self.models.keys.known_secrets,
+            warn=lambda problem: log.warning("%s", problem),
+        )
+
+    def uses_mcp(self) -> bool:
+        """True if MCP servers may be configured. Fast; reads no file."""
+        options = self.options
+        if options.mcp_files or options.mcp_servers:
+            return True
+        if options.no_mcp:
+            return False
+        return bool(self.settings.mcp_servers) or has_mcp_files(self.config.agent_dir, Path(self.cwd))
+
+    def _mcp(self, machine: LocalMachine, mode: Mode) -> Callable[[Session], McpAccess]:
+        from tau.runtime.app.mcp_start import make_access
+
+        return lambda session: make_access(self, session, machine, asks=mode != "rpc" or self.dialect.dialogs)
 
     def _settings_control(self, session: Session, equipment: Equipment) -> SettingsControl:
         from tau.runtime.app.settings_control import SettingsControl
@@ -180,14 +219,17 @@ class SessionFactory(Value):
                 machine.in_thread,
                 asks=services.mode != "rpc" or self.dialect.dialogs,
                 inside=(lambda path: machine.files.real(path)) if services.sandbox else None,
-                terminal=self._terminal_questions(services, machine) if services.mode == "tui" else None,
+                terminal=self._question_details(services, machine) if services.mode in ("tui", "acp") else None,
             )
 
         return make_gate
 
-    def _terminal_questions(self, services: Services, machine: LocalMachine) -> TerminalQuestions:
+    def _question_details(self, services: Services, machine: LocalMachine) -> TerminalQuestions:
         from tau.runtime.runs.permissions import TerminalQuestions
         from tau.tools.preview import preview_change
+
+        if services.mode == "acp":  # it shows whole texts instead: SessionHandle.preview_change
+            return TerminalQuestions(services.sandbox, lambda tool, arguments: "")
 
         def preview(tool: str, arguments: Mapping[str, Any]) -> str:
             return preview_change(tool, arguments, self.cwd, machine.files)
@@ -234,7 +276,7 @@ class SessionFactory(Value):
             shell_path=self.config.shell,
             shell_digest=self.config.shell_digest,
             prefix=settings.shell_command_prefix,
-            env=self._without_secrets() if filters else inherited,
+            env=self.without_secrets() if filters else inherited,
             files=self._confined_files(machine) if confined else self._files(),
         )
         http.set_timeouts(
@@ -245,7 +287,8 @@ class SessionFactory(Value):
         names = self.options.tools if self.options.tools is not None else settings.default_tools or DEFAULT_TOOLS
         tools.select(names)
 
-    def _without_secrets(self) -> Mapping[str, str]:
+    def without_secrets(self) -> Mapping[str, str]:
+        """The environment without anything that looks like a secret."""
         names = self.settings.child_environment
         return filtered_environment(
             self.environment, self.models.keys, more=names.secret_names, passed=names.pass_names

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tau.runtime.app.trust_control import TrustControl
     from tau.runtime.runs.permission_rules import LoadedRules
     from tau.runtime.runs.permissions import Permits
+    from tau.tools.preview import FileChange
 
 log = logging.getLogger(__name__)
 RELEASE_TIMEOUT_S = 1.0  # for connections to close
@@ -106,6 +107,8 @@ class SessionHandle(Operations):
         """Kill all processes at once."""
         self._machine.kill_all()
         self._session.extension_lifecycle.kill()
+        if self._session.mcp is not None:
+            self._session.mcp.kill()
 
     async def release(self) -> None:
         """After `close`, in a process that goes on: give back threads, connections and descriptors.
@@ -198,6 +201,19 @@ class SessionHandle(Operations):
     async def wait_for_commands(self) -> None:
         """Wait until no slash command of an extension is running."""
         await self._session.running_commands.wait(None)
+
+    # Changes of files, for a front end that shows them.
+
+    def on_file_change(self, callback: Callable[[str, str, bytes | None, bytes], None]) -> None:
+        """Call `callback` in a thread when a tool has changed a file: call id, path, contents before and after."""
+        self._session.tool_runner.file_changed = callback
+
+    async def preview_change(self, tool: str, arguments: Mapping[str, Any]) -> FileChange | None:
+        """What a call of edit or write would change; None for other calls, and for those that would fail."""
+        from tau.tools.preview import file_change
+
+        files, cwd = self._machine.files, self.cwd
+        return await self._machine.in_thread(lambda: file_change(tool, arguments, cwd, files))
 
     # Dialogs.
 

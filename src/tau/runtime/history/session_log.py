@@ -204,7 +204,7 @@ class SessionLog:
 
     def label(self, target: str, label: str | None) -> None:
         self.require_open()
-        self.file.add(Label, target, label)
+        self.file.add(Label, target, UNSET if label is None else label)
 
     def compact(
         self,

@@ -72,6 +72,8 @@ class OAuthFlow:
         async with RedirectListener(self._client.redirect_uri, state) as listener:
             await show_url(self._authorization_url(verifier, state, listener.redirect_uri))
             answer = await listener.received()
+        if self._client.issuer is not None and answer.get("iss", self._client.issuer) != self._client.issuer:
+            raise LoginError("The answer to the login comes from another server than the one that was asked.")
         if "code" not in answer:
             raise LoginError(f"The login was refused: {_error_text(answer, (verifier, state))}")
         fields = {
@@ -92,6 +94,7 @@ class OAuthFlow:
             "code_challenge": challenge,
             "code_challenge_method": "S256",
             **self._scope(),
+            **self._resource(),
         }
         parts = urlsplit(self._client.authorization_url or "")
         return urlunsplit(parts._replace(query="&".join(filter(None, (parts.query, urlencode(query))))))
@@ -150,7 +153,7 @@ class OAuthFlow:
 
     async def _token(self, fields: Mapping[str, str], previous_refresh: str) -> OAuthLogin:
         asked_at = time.time()
-        response = await self._post(self._client.token_url, fields)
+        response = await self._post(self._client.token_url, {**fields, **self._resource()})
         content = response.content
         access, kind = content.get("access_token"), content.get("token_type", "bearer")
         if response.status != 200 or "error" in content:
@@ -185,6 +188,9 @@ class OAuthFlow:
             rejected=code == "invalid_grant",
             slow_down=code == "slow_down" or response.status == 429,
         )
+
+    def _resource(self) -> dict[str, str]:
+        return {"resource": self._client.resource} if self._client.resource else {}
 
     def _scope(self) -> dict[str, str]:
         return {"scope": " ".join(self._client.scopes)} if self._client.scopes else {}

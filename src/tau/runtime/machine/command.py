@@ -17,7 +17,8 @@ NUL = "Neither a command nor its environment can contain a NUL character"
 class CommandSpec(Value):
     """A program to run: its argument vector, working folder, environment, and the descriptors for its output.
 
-    `folder` is a descriptor of the working folder; if it is set, `cwd` is only the name used in messages.
+    `folder` is a descriptor of the working folder; if it is set, `cwd` is only the name used in messages. Without
+    `stdin`, the program reads an empty file.
     """
 
     words: Sequence[str]
@@ -26,10 +27,11 @@ class CommandSpec(Value):
     stdout: int
     stderr: int
     folder: int | None = None
+    stdin: int | None = None
 
     @property
     def descriptors(self) -> set[int]:
-        return {self.stdout, self.stderr} | (set() if self.folder is None else {self.folder})
+        return {end for end in (self.stdout, self.stderr, self.folder, self.stdin) if end is not None}
 
 
 class ConfinedBy(Protocol):
@@ -56,6 +58,9 @@ class ProcessHandle(Protocol):
     """A started command of either back end. It reports with the messages of supervisor.py; b"" is the end."""
 
     def kill(self) -> None: ...
+
+    def terminate(self) -> None:
+        """Send SIGTERM to the process group of the command. Does not wait."""
 
     def is_alive(self) -> bool: ...
 

@@ -144,6 +144,10 @@ class Job:
         self._killed = True
         self._handle.kill()
 
+    def terminate(self) -> None:
+        """Send SIGTERM to the process group of the command. Does not wait."""
+        self._handle.terminate()
+
     def is_alive(self) -> bool:
         """True while processes of the command may exist."""
         return self._handle.is_alive()

@@ -39,6 +39,10 @@ class ProcessGroup:
         if self.is_alive():
             _signal(self._process.pid)
 
+    def terminate(self) -> None:
+        if self.is_alive():
+            _signal(self._process.pid, signal.SIGTERM)
+
     def is_alive(self) -> bool:
         return not self._waited or _is_left(self._process.pid)
 
@@ -58,7 +62,7 @@ def _popen(spec: CommandSpec) -> subprocess.Popen[bytes]:
             spec.words,
             cwd=cwd,
             env=spec.env,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL if spec.stdin is None else spec.stdin,
             stdout=spec.stdout,
             stderr=spec.stderr,
             start_new_session=True,
@@ -70,14 +74,14 @@ def _popen(spec: CommandSpec) -> subprocess.Popen[bytes]:
         raise ToolError(NUL) from None
 
 
-def _signal(group: int) -> None:
+def _signal(group: int, number: int = signal.SIGKILL) -> None:
     try:
-        os.killpg(group, signal.SIGKILL)
+        os.killpg(group, number)
     except ProcessLookupError:
         pass
     except PermissionError:  # a member of the group belongs to another user; its leader is ours
         with suppress(OSError):
-            os.kill(group, signal.SIGKILL)
+            os.kill(group, number)
 
 
 def _is_left(group: int) -> bool:

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from tau.errors import ToolError
-from tau.store.trust import NAMES_NEEDING_TRUST
+from tau.store.trust import MCP_FILE, NAMES_NEEDING_TRUST
 
 # In the agent's folder. Skills and prompt templates are not protected: a user may well want tools to write them.
 OWN_FILES = ("auth.json", "settings.json", "trust.json", "models.json", "mcp.json", "SYSTEM.md", "APPEND_SYSTEM.md")
@@ -40,6 +40,7 @@ class ProtectedFiles:
         self._own = [os.path.join(agent_dir, name) for name in OWN]
         self._executables = cache(executables)
         self._of_project = [os.path.join(cwd, ".pi", name) for name in NAMES_NEEDING_TRUST]
+        self._of_project.append(os.path.join(cwd, MCP_FILE))
         self._sessions = None if sessions is None else str(sessions)
 
     def check(self, path: str, target: str, status: os.stat_result | None) -> None:

@@ -12,8 +12,9 @@ descendant exists, and kills all of them when its channel to the agent is closed
 happen automatically when the agent dies, however it dies.
 
 The agent sends one message per command with these descriptors: the watcher's channel to the agent, a file with the
-request, stdout, stderr, and, if the message is AT, the folder to run in. The folder is passed as a descriptor because
-a path such as /proc/self/cwd names another folder in each process. A watcher sends
+request, stdout, stderr, the folder to run in if the message contains AT, and stdin if it contains INPUT. The folder is
+passed as a descriptor because a path such as /proc/self/cwd names another folder in each process. Later the agent may
+send TERMINATE on the watcher's channel: the processes of the command's group receive SIGTERM. A watcher sends
 
     taken        from here on the command may have run
     exit N       it exited; N is the negative signal number if a signal killed it
@@ -67,9 +68,10 @@ prctl.argtypes = (ctypes.c_int, *[ctypes.c_ulong] * 4)
 _NAMES = [ctypes.create_string_buffer(name) for name in (b"tau-supervisor", b"tau-watcher")]
 SUPERVISOR_NAME, WATCHER_NAME = map(ctypes.addressof, _NAMES)
 
-# Messages: START has 4 descriptors, and the request names the folder; AT has 5, and the last one is the folder.
-START, AT = b"start", b"start at"
-MAX_DESCRIPTORS = 5
+# Messages. START has 4 descriptors, and the request names the folder; the words AT and INPUT after it add one each.
+START, AT, INPUT = b"start", b" at", b" input"
+MAX_DESCRIPTORS = 6
+TERMINATE = b"terminate"
 
 Fds = list[int]
 Spec = tuple[bytes, list[bytes], dict[bytes, bytes]]
@@ -113,13 +115,13 @@ def serve(line: socket.socket, agent: int, *, confined: bool = False) -> None:
                 if END in received and os.getppid() != agent:
                     return
             elif ready == line.fileno():
-                message, fds, _, _ = socket.recv_fds(line, 16, MAX_DESCRIPTORS)
+                message, fds, _, _ = socket.recv_fds(line, 32, MAX_DESCRIPTORS)
                 if not message:
                     return
                 for fd in fds:
                     os.set_inheritable(fd, False)
                 if is_complete(message, fds):  # else there were too many open files; closing them notifies the agent
-                    start(fds, watchers, free, poll)
+                    start(message, fds, watchers, free, poll)
                 for fd in fds:
                     os.close(fd)
             else:
@@ -128,11 +130,11 @@ def serve(line: socket.socket, agent: int, *, confined: bool = False) -> None:
             kill(below(os.getpid(), except_children=watchers))
 
 
-def start(fds: Fds, watchers: dict[int, socket.socket], free: list[int], poll: select.poll) -> None:
+def start(message: bytes, fds: Fds, watchers: dict[int, socket.socket], free: list[int], poll: select.poll) -> None:
     """Pass a command to an idle watcher, or fork a new one."""
     while free:
         try:
-            socket.send_fds(watchers[free.pop()], [AT if len(fds) == MAX_DESCRIPTORS else START], fds)
+            socket.send_fds(watchers[free.pop()], [message], fds)
             return
         except (KeyError, OSError):  # the watcher was killed
             continue
@@ -152,14 +154,14 @@ def start(fds: Fds, watchers: dict[int, socket.socket], free: list[int], poll: s
     try:
         for other in (our_end, *watchers.values()):
             other.close()
-        keep(their_end, fds, spec, tasks_before, supervisor)
+        keep(their_end, message, fds, spec, tasks_before, supervisor)
     finally:
         os._exit(1)
 
 
 def is_complete(message: bytes, fds: Fds) -> bool:
     """False if the kernel could not deliver all descriptors: the limit on open files was reached."""
-    return len(fds) == MAX_DESCRIPTORS - (message != AT)
+    return len(fds) == 4 + (AT in message) + (INPUT in message)
 
 
 def release(ready: int, watchers: dict[int, socket.socket], free: list[int], poll: select.poll) -> None:
@@ -197,7 +199,9 @@ def read(request: int) -> Spec:
     return cwd, rest[:end], dict(item.split(b"=", 1) for item in rest[end:])
 
 
-def keep(supervisor_line: socket.socket, fds: Fds, spec: Spec, tasks_before: int, supervisor: int) -> None:
+def keep(
+    supervisor_line: socket.socket, message: bytes, fds: Fds, spec: Spec, tasks_before: int, supervisor: int
+) -> None:
     """Main loop of a watcher: one command after the other. Does not return."""
     os.dup2(1, 0)  # /dev/null
     os.dup2(1, 2)
@@ -206,7 +210,7 @@ def keep(supervisor_line: socket.socket, fds: Fds, spec: Spec, tasks_before: int
     poll.register(supervisor_line, select.POLLIN)
     poll.register(signals, select.POLLIN)
     while os.getppid() == supervisor:
-        last = attend(fds, spec, tasks_before, signals)
+        last = attend(message, fds, spec, tasks_before, signals)
         os.chdir("/")
         say(
             supervisor_line.fileno(), b"free"
@@ -220,7 +224,7 @@ def keep(supervisor_line: socket.socket, fds: Fds, spec: Spec, tasks_before: int
                 if ready == signals:
                     os.read(signals, 512)
                     continue
-                message, fds, _, _ = socket.recv_fds(supervisor_line, 16, MAX_DESCRIPTORS)
+                message, fds, _, _ = socket.recv_fds(supervisor_line, 32, MAX_DESCRIPTORS)
                 if not is_complete(message, fds):
                     os._exit(0)
                 for fd in fds:
@@ -229,24 +233,25 @@ def keep(supervisor_line: socket.socket, fds: Fds, spec: Spec, tasks_before: int
     os._exit(0)
 
 
-def attend(fds: Fds, spec: Spec, tasks_before: int, signals: int) -> bytes:
+def attend(message: bytes, fds: Fds, spec: Spec, tasks_before: int, signals: int) -> bytes:
     """Start a command and wait until all its processes have ended. Return the last message to send."""
-    line, request, stdout, stderr, *folder = fds
+    line, request, stdout, stderr, *rest = fds
+    stdin = rest[-1] if INPUT in message else 0
     poll = select.poll()
     poll.register(line, select.POLLIN)
     stage, command, last = b"cwd", 0, b""
     if not poll.poll(0):  # else the agent has closed the channel: the command is not wanted any more
         say(line, b"taken")
         try:
-            if folder:
-                os.fchdir(folder[0])
+            if AT in message:
+                os.fchdir(rest[0])
             else:
                 os.chdir(spec[0])
             stage = b"exec"
-            command = spawn(spec, stdout, stderr)
+            command = spawn(spec, stdin, stdout, stderr)
         except OSError as error:
             last = b"%b %d" % (stage, error.errno or 0)
-    for fd in (request, stdout, stderr, *folder):
+    for fd in (request, stdout, stderr, *rest):
         os.close(fd)
     if command:
         poll.register(signals, select.POLLIN)
@@ -279,9 +284,12 @@ def watch(command: int, line: int, tasks_before: int, signals: int, poll: select
         events = poll.poll(KILL_INTERVAL_MS if rounds else COUNT_INTERVAL_MS)
         quiet = not events
         for ready, _ in events:
-            if ready != signals:  # the agent never writes to this channel, so it was closed
-                poll.unregister(ready)
-                rounds = rounds or 1
+            if ready != signals:
+                if received(line) == TERMINATE:
+                    signal_group(command, signal.SIGTERM)
+                else:  # the agent has closed it
+                    poll.unregister(ready)
+                    rounds = rounds or 1
             elif END in os.read(signals, 512):
                 rounds = rounds or 1
                 line = -1  # send nothing more: the agent must not take this for the command's own exit
@@ -305,8 +313,8 @@ def reap_for(command: int, line: int) -> bytes:
     return b""
 
 
-def spawn(spec: Spec, stdout: int, stderr: int) -> int:
-    """Start the command in our current folder. It inherits its output descriptors and no others.
+def spawn(spec: Spec, stdin: int, stdout: int, stderr: int) -> int:
+    """Start the command in our current folder. It inherits these descriptors and no others.
 
     After a fork the kernel would copy every page that we write to; posix_spawn has nothing to copy.
     """
@@ -319,7 +327,7 @@ def spawn(spec: Spec, stdout: int, stderr: int) -> int:
                 os.path.join(place, words[0]),
                 words,
                 environment,
-                file_actions=[(os.POSIX_SPAWN_DUP2, stdout, 1), (os.POSIX_SPAWN_DUP2, stderr, 2)],
+                file_actions=[(os.POSIX_SPAWN_DUP2, fd, at) for at, fd in enumerate((stdin, stdout, stderr))],
                 setsid=True,
             )
         except (FileNotFoundError, NotADirectoryError):
@@ -407,6 +415,13 @@ def signal_group(command: int, number: int) -> None:
         os.killpg(command, number)
     except OSError:  # gone, or another user's
         return
+
+
+def received(line: int) -> bytes:
+    try:
+        return os.read(line, 32)
+    except OSError:  # the other end is closed
+        return b""
 
 
 def say(line: int, words: bytes) -> None:

@@ -21,7 +21,8 @@ from tau.errors import ToolError
 from tau.runtime.machine.command import NUL, CommandSpec, ConfinedBy, start_error
 
 PROGRAM = Path(__file__).with_name("supervisor.py")
-START, AT = b"start", b"start at"  # as in supervisor.py, which is not imported here because it loads ctypes
+# As in supervisor.py, which is not imported here because it loads ctypes.
+START, AT, INPUT, TERMINATE = b"start", b" at", b" input", b"terminate"
 READY_TIMEOUT_S = 20.0  # to create a sandbox; a tenth of a second is usual
 PASSED_VARIABLES = ("LD_LIBRARY_PATH",)  # variables that the interpreter itself may need; they contain no secrets
 
@@ -81,11 +82,11 @@ class Supervisor:
                 our_end, their_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
                 # If the supervisor is dead or stuck, sending fails; the caller sees that the other end is closed.
                 with their_end, suppress(OSError):
-                    fds = [their_end.fileno(), request.fileno(), spec.stdout, spec.stderr]
-                    if spec.folder is None:
-                        socket.send_fds(self._line, [START], fds)
-                    else:
-                        socket.send_fds(self._line, [AT], [*fds, spec.folder])
+                    fds, message = [their_end.fileno(), request.fileno(), spec.stdout, spec.stderr], START
+                    for fd, word in ((spec.folder, AT), (spec.stdin, INPUT)):
+                        if fd is not None:
+                            fds, message = [*fds, fd], message + word
+                    socket.send_fds(self._line, [message], fds)
         except OSError as error:
             raise start_error("fork", error.errno or 0, spec) from None
         return our_end
@@ -155,6 +156,11 @@ class SupervisedProcess:
         elif self._close.alive:
             with suppress(OSError):  # the other end is already closed
                 self._line.shutdown(socket.SHUT_WR)
+
+    def terminate(self) -> None:
+        if self._close.alive:
+            with suppress(OSError):
+                self._line.send(TERMINATE)
 
     def is_alive(self) -> bool:
         return self._close.alive

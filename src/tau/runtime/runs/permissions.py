@@ -28,6 +28,7 @@ from tau.runtime.runs.permission_rules import LoadedRules
 from tau.runtime.runs.real_paths import can_be_followed, possible_paths, ways_to
 
 MAX_SHOWN_BYTES = 4000  # bytes of a command or of arguments, in a dialog
+MAX_SHOWN_MCP_BYTES = 2048  # the same for a tool of an MCP server
 MAX_CHECKED_WORDS = 1000  # words of a command that are checked as paths; a command with more is asked about
 NO_CLIENT = "it needs confirmation, and no client can answer. Here only calls that a rule allows can run."
 ADVICE = "Do not try to do the same in another way: continue without it, or explain why it is needed."
@@ -94,11 +95,16 @@ class Permits:
         self._grant_ids = count(1)
         self._checked: dict[str, frozenset[str]] = {}  # real paths by call id, from its permission to its execution
         self.denials: list[str] = []
+        self._asked_about: set[str] = set()  # ids of calls
+
+    def was_asked(self, call: ToolCall) -> bool:
+        return call.id in self._asked_about
 
     def forget(self) -> None:
         """Start another conversation: what the user allowed applies to the previous one only."""
         self._granted.clear()
         self._checked.clear()
+        self._asked_about.clear()
 
     def grants(self) -> list[Grant]:
         """What the user allowed for this session, in the order of the answers."""
@@ -109,6 +115,14 @@ class Permits:
         before = len(self._granted)
         self._granted = {key: grant for key, grant in self._granted.items() if grant.id != id}
         return len(self._granted) < before
+
+    def revoke_tool(self, tool: str) -> None:
+        """Ask again about a tool: it is no longer what the user has allowed."""
+        self._granted = {key: grant for key, grant in self._granted.items() if key[0] != tool}
+
+    @property
+    def asks_only(self) -> bool:
+        return all(loaded.source == "--permissions ask" for loaded in self.rules)
 
     def add_rules(self, loaded: LoadedRules) -> None:
         """Make the rules stricter: what the user allowed for this session is asked about again."""
@@ -205,6 +219,7 @@ class Permits:
         deadline, place = asked.rules.deadline, asked.verdict.place
         title = _title(call, asked.arguments) + asked.rules.why_asked(asked.verdict)
         question = Select(dialog_id(), title, [ALLOW_ONCE, for_session, DENY], timeout=max(1, round(deadline * 1000)))
+        self._asked_about.add(asked.call_id)
         details = await self._details(call, asked)
         answer = await self._dialogs.ask(question, late=_LATE, ended=_ENDED, nobody=_NOBODY, details=details)
         if answer == ALLOW_ONCE:
@@ -274,8 +289,9 @@ def _grant_description(call: Call) -> str:
 
 def _title(call: Call, arguments: Mapping[str, Any]) -> str:
     shown = *(escape_hidden(one, "\n\t") for one in call.commands), *_displayed(call.paths)
-    what = "\n".join(shown) or encode(dict(arguments)).decode()
-    cut = shortened(what, MAX_SHOWN_BYTES)
+    foreign = call.tool.startswith("mcp__")  # the names of arguments do not say what a foreign tool does with them
+    what = ("" if foreign else "\n".join(shown)) or escape_hidden(encode(dict(arguments)).decode())
+    cut = shortened(what, MAX_SHOWN_MCP_BYTES if foreign else MAX_SHOWN_BYTES)
     more = f"\n... and {len(what) - len(cut)} characters more" if cut != what else ""
     return f"Allow {call.tool}?\n\n{cut}{more}"
 

@@ -41,6 +41,7 @@ class Submission(Value):
     queue: bool  # only queue it
     attachments: Sequence[Attachment]
     output_schema: OutputSchema | None
+    trace_parent: str | None
     key: CommandKey | None
 
 
@@ -62,6 +63,7 @@ class InputPipeline:
         queue: bool = False,
         attachments: Sequence[Attachment] = (),
         output_schema: OutputSchema | None = None,
+        trace_parent: str | None = None,
         key: CommandKey | None = None,
     ) -> Disposition:
         """Start a command, or accept anything else as a prompt; with `queue` only queue it. Raises CommandError.
@@ -69,7 +71,7 @@ class InputPipeline:
         Input that arrives during a session switch applies to the new session.
         """
         session, aborts = self._session, self._aborts
-        given = Submission(text, blocks, behavior, source, queue, attachments, output_schema, key)
+        given = Submission(text, blocks, behavior, source, queue, attachments, output_schema, trace_parent, key)
         await session.navigator.wait_until_done()
         if source == "rpc" and (found := session.running_commands.find(text)) is not None:
             if queue:
@@ -98,7 +100,11 @@ class InputPipeline:
     async def _accept(self, given: Submission, aborts: int) -> Disposition:
         session, text = self._session, given.text
         if given.source == "rpc":
-            text = await session.resources.expanded(text)
+            if session.mcp is not None and (found := await session.mcp.expand(text)) is not None:
+                text, images = found
+                given = replace(given, blocks=[*given.blocks, *images])
+            else:
+                text = await session.resources.expanded(text)
             await session.navigator.settled()  # expansion may take a moment, in which a session switch may start
         if session.settings.compat.system_messages:
             await session.resources.load()
@@ -108,7 +114,15 @@ class InputPipeline:
             return "queued"
         if aborts != self._aborts:
             raise CommandError(ABORTED)
-        return session.prompt(text, given.blocks, given.behavior, given.attachments, given.output_schema, given.key)
+        return session.prompt(
+            text,
+            given.blocks,
+            given.behavior,
+            given.attachments,
+            given.output_schema,
+            given.trace_parent,
+            given.key,
+        )
 
     def add_system_message(self) -> list[AnyMessage]:
         """Before a prompt, add a message for clients if the system prompt or the tools have changed, and return it."""
@@ -137,8 +151,15 @@ class InputPipeline:
         first = next((one for one in prompts if isinstance(one, User | Custom)), None)
         if first is None or not session.hooks.extensions.wants("before_agent_start"):
             return prompts
+        from tau.runtime.session.prompt_options import changed_prompt, prompt_options
+
         usual = await session.model_client.system_prompt()
-        added, session.model_client.system_override = await session.hooks.before_start(first, usual, signal)
+        tools = list(session.tool_runner.tools.values())
+        options = await prompt_options(session.resources, tools)
+        added, override, changed = await session.hooks.before_start(first, usual, options, signal)
+        if override is None and changed is not None and changed != options:
+            override = changed_prompt(changed, session.resources, tools)
+        session.model_client.system_override = override
         return [*prompts, *added]
 
     # Messages of extensions.

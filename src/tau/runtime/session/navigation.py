@@ -30,7 +30,7 @@ from tau.runtime.abort import run_to_end
 from tau.runtime.extensions.hook_answers import SummaryGiven
 from tau.runtime.extensions.hooks import Destination
 from tau.runtime.extensions.registry import called_by_handler, calling_session
-from tau.runtime.history.copies import clone, copy_whole, fork, fork_text
+from tau.runtime.history.copies import clone, copy_branch, copy_whole, fork, fork_text
 from tau.runtime.history.session_log import SessionLog
 from tau.runtime.runs.compactor import BranchText
 from tau.store.listing import all_session_rows, session_rows
@@ -176,6 +176,18 @@ class Navigator:
                 return text, False
             await self._switch("fork", lambda: fork(self._session.log, entry_id))
             return text, True
+
+    async def fork_at(self, entry_id: str) -> bool:
+        """Continue after an entry in a new session. False if cancelled; raises CommandError if there is no entry."""
+        async with self._switching:
+            tree = self._session.log.tree
+            at = tree.find(entry_id)
+            if at is None:
+                raise CommandError("Invalid entry ID for forking")
+            if await self._session.hooks.cancelled("session_before_fork", {"entryId": entry_id, "position": "at"}):
+                return False
+            await self._switch("fork", lambda: copy_branch(self._session.log, tree.path(at)))
+            return True
 
     async def clone(self) -> bool:
         async with self._switching:

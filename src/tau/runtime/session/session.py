@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tau.core.agent.budgets import NO_BUDGET
 from tau.core.agent.draft import Draft, Update
@@ -58,6 +58,10 @@ from tau.runtime.session.navigation import Navigator
 from tau.runtime.session.user_bash import UserBash
 from tau.store.resource_query import ResourceQuery
 
+if TYPE_CHECKING:
+    from tau.runtime.session.host_tools import HostTools
+    from tau.runtime.session.mcp_access import McpAccess
+
 logger = logging.getLogger(__name__)
 NOT_QUEUED = "A message that is queued cannot have an outputSchema of its own: it becomes a part of the run under way."
 BUSY = "Agent is already processing. Specify streamingBehavior ('steer' or 'followUp') to queue the message."
@@ -81,6 +85,7 @@ class Session:
         output_schema: OutputSchema | None = None,
         permissions: Callable[[Dialogs], PermissionGate] | None = None,
         extension_plan: Callable[[Session], LoadPlan] | None = None,
+        mcp: Callable[[Session], McpAccess] | None = None,
     ) -> None:
         """Raises CommandError if another process has the session open."""
         self.services = services
@@ -92,12 +97,13 @@ class Session:
         self.queues = MessageQueues(settings.steering_mode, settings.follow_up_mode)
         self.extensions = ExtensionRegistry(lambda: self.settings, self.emit_nowait)
         self.hooks = HookDispatcher(self.extensions, now)
-        self.dialogs = Dialogs(self.emit_nowait, self.extensions, has_ui=services.mode in ("rpc", "tui"))
+        self.dialogs = Dialogs(self.emit_nowait, self.extensions, has_ui=services.mode in ("rpc", "tui", "acp"))
         self.running_commands = RunningCommands(self.hooks)
         self.budget = BudgetTracker(models, budget)
         self.resources = Resources(resource_query, services.machine.in_thread, self.emit_nowait)
         gate = None if permissions is None else permissions(self.dialogs)
         self.tool_runner = ToolRunner(services, lambda: self.settings, self.hooks, gate)
+        self.host_tools: HostTools | None = None  # made when a client first lends tools
         self.local = Local()
         self.model_client = ModelClient(
             self, services, models, self.resources, self.tool_runner, self.hooks, self.budget, self.local
@@ -120,6 +126,10 @@ class Session:
         if initial_log.name is not None:
             self.log.set_name(initial_log.name)
         self.extension_lifecycle = ExtensionLifecycle(self, extension_plan and extension_plan(self))
+        self.observer = None if services.observe is None else services.observe(self)
+        self.tool_runner.observer = self.model_client.observer = self.observer
+        self.mcp = None if mcp is None else mcp(self)  # only if servers are configured
+        self.tool_runner.mcp = self.mcp
 
     def _run_parts(self) -> RunParts:
         return RunParts(
@@ -128,9 +138,14 @@ class Session:
             self.compactor,
             self.model_client,
             self.tool_runner,
-            on_start=lambda: self.user_bash.flush(),
+            on_start=self._run_started,
             before_run=self.input.before_run,
         )
+
+    def _run_started(self) -> None:
+        self.user_bash.flush()
+        if self.observer is not None:
+            self.observer.run_started()
 
     # Prompts.
 
@@ -141,6 +156,7 @@ class Session:
         behavior: QueueName | None,
         attachments: Sequence[Attachment] = (),
         output_schema: OutputSchema | None = None,
+        trace_parent: str | None = None,
         key: CommandKey | None = None,
     ) -> Disposition:
         """Run the prompt or queue it. When this returns, the message is in the run or in the queue, and on disk."""
@@ -169,6 +185,10 @@ class Session:
             self.log.append_prompt(message, key)
             self.navigator.report_damage()
         self.schedule_sync()
+        if self.observer is not None:
+            self.observer.accepted(trace_parent)
+        if self.mcp is not None:
+            self.mcp.prompt_accepted()
         self.runs.start([*prompts, *self.input.next_turn_messages()], output_schema)
         return "started"
 
@@ -208,6 +228,8 @@ class Session:
             if self.settings.compat.keep_bash_after == "run":
                 self.user_bash.flush()
             self.schedule_sync()
+        if self.observer is not None and not isinstance(event, Update):
+            self.observer.on_event(event)
         return self._notify(event)
 
     def _notify(self, event: Event | Update) -> Awaitable[None] | None:
@@ -345,10 +367,17 @@ class Session:
         self.hooks.abort()
         self.dialogs.close()
         await self.navigator.stop_runs()
+        if self.mcp is not None:
+            self.mcp.terminate()
         await self.user_bash.ended()
         await self.sync.sync_now()
         await self.stop_extensions(late=clock() - began)
+        if self.mcp is not None:
+            await self.mcp.close()
         self.services.machine.kill_background()
         self.local.stop()
         await self.sync.close()
         self.log.close()
+        if self.observer is not None:
+            self.observer.close()
+            await self.services.machine.in_thread(self.observer.flush)

@@ -94,6 +94,8 @@ DIALECT = PI_2026_03.derive(
     events={
         e.ToolUpdate: OMITTED,
         e.ToolEnd: Form((ToolEnd,), _tool_end),
+        e.ToolRequest: OMITTED,
+        e.ToolRequestCancelled: OMITTED,
         e.CompactionStart: OMITTED,
         e.CompactionEnd: Form((Compaction, Error), _compaction_end),
         e.AutoRetryStart: OMITTED,
@@ -101,6 +103,7 @@ DIALECT = PI_2026_03.derive(
         e.ExtensionError: Form((Error,), _error),
         e.SessionWriteFailed: Form((Error,), _error),
         e.SessionWriteRecovered: OMITTED,
+        e.McpServerUpdate: OMITTED,
         e.SessionDamaged: Form((Error,), _damage_error),
     },
     replies={c.Compact: Form((e.CompactionResult,), lambda data: data)},

@@ -1,0 +1,48 @@
+"""`tau mcp login NAME` and `logout NAME`: OAuth logins to HTTP servers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from argparse import Namespace
+
+from tau.cli.mcp_servers import open_program
+from tau.errors import UsageError
+from tau.runtime.mcp.oauth_login import McpLogin
+from tau.runtime.terminal import say
+
+
+def run_login(arguments: Namespace) -> int:
+    program = open_program()
+    config = program.config(arguments.name)
+    if not config.url:
+        raise UsageError(f"{config.name} is not an HTTP server, so it has no login.")
+    login, client = asyncio.run(McpLogin(config, os.environ).run(_open_browser))
+    program.tokens.store(config, login, client)
+    say(f"Logged in to {config.name}. The login is stored in {program.tokens.path}.")
+    return 0
+
+
+async def _open_browser(url: str) -> None:
+    import webbrowser
+
+    say("Log in with your browser. If it does not open, open this address:")
+    say(url)
+    sys.stdout.flush()
+    await asyncio.to_thread(webbrowser.open, url)
+
+
+def run_logout(arguments: Namespace) -> int:
+    program = open_program()
+    config = program.loaded.configs.get(arguments.name)
+    entry = None if config is None else program.tokens.entry(config)
+    if config is not None and entry is not None:
+        trouble = asyncio.run(McpLogin(config, os.environ).revoke(entry))
+        if trouble:
+            say(f"The tokens may still be valid: {trouble}")
+    if not program.tokens.remove(arguments.name):
+        say(f"There was no login to {arguments.name}.")
+        return 1
+    say(f"The login to {arguments.name} was removed.")
+    return 0

@@ -1,0 +1,349 @@
+"""MCP over HTTP: one POST per message, answered with JSON or with a stream of events.
+
+Legacy servers may have a session (`Mcp-Session-Id`) and a GET stream for messages outside of a request. In the modern
+era there is neither, and closing the stream of a request cancels it.
+
+Headers with secrets go to the origin of the configured address only: redirects are not followed, cookies not kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import suppress
+from functools import cache
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+from tau.core.checks.secrets import redact_url
+from tau.errors import ModelError
+from tau.llm.http import trusted_certificates
+from tau.llm.http_connection import HttpExchange
+from tau.llm.http_pool import ConnectionPool
+from tau.llm.proxies import proxy_for
+from tau.mcp.definitions import safe_text
+from tau.mcp.messages import McpError, modern_headers
+from tau.records.base import BadRecord, Value, encode, parse
+from tau.runtime.mcp.transport import MAX_MESSAGE_BYTES, Outgoing, Receiver
+from tau.wire.sse import SSEDecoder
+
+log = logging.getLogger(__name__)
+CONNECT_TIMEOUT_S = 30.0
+MAX_ERROR_BODY = 64 * 1024
+DELETE_TIMEOUT_S = 1.0
+STREAM_RETRIES = 5  # of the GET stream, with growing delays
+STREAM_RETRY_S = 1.0
+
+# Returns the headers with secrets, such as a token that may have been refreshed since the last request.
+SecretHeaders = Callable[[], Awaitable[Mapping[str, str]]]
+
+
+class Endpoint(Value):
+    """The address of a server, and what is sent with every request. `environment` names the proxies."""
+
+    url: str
+    headers: SecretHeaders
+    environment: Mapping[str, str]
+
+
+class LoginRequired(McpError):
+    """The server answered 401. `challenge` is its WWW-Authenticate header."""
+
+    def __init__(self, challenge: str) -> None:
+        super().__init__("It requires a login.", login=True, status=401)
+        self.challenge = challenge
+
+
+class HttpClient:
+    """Requests to one endpoint, on connections that are kept alive."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self._pool = ConnectionPool(_certificates)
+
+    async def send(
+        self, method: str, headers: Mapping[str, str], body: bytes = b"", *, url: str = "", repeat: bool = True
+    ) -> HttpExchange:
+        """Send a request; returns when the response has begun. Raises McpError if there is none."""
+        url = url or self.endpoint.url
+        sent = {"accept-encoding": "identity", "user-agent": "tau", **await self.endpoint.headers(), **headers}
+        if method == "POST":
+            sent |= {"content-type": "application/json", "content-length": str(len(body))}
+        try:
+            return await self._pool.request(
+                method,
+                url,
+                {name.lower(): value for name, value in sent.items()},
+                [body] if body else [],
+                proxy=proxy_for(url, self.endpoint.environment),
+                connect=CONNECT_TIMEOUT_S,
+                repeat=repeat,
+            )
+        except (OSError, ValueError) as error:
+            raise McpError(f"{redact_url(url)}: {error or type(error).__name__}") from None
+
+    async def close(self) -> None:
+        await self._pool.close()
+
+
+class HttpTransport:
+    """Implements Transport."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._client = HttpClient(endpoint)
+        self._receiver: Receiver | None = None
+        self._posts: dict[int, asyncio.Task[None]] = {}
+        self._stream: asyncio.Task[None] | None = None
+        self._session = ""
+        self.modern = False
+        self.version = ""  # the version of the protocol that legacy requests name, once it is known
+
+    async def start(self, receiver: Receiver) -> None:
+        self._receiver = receiver
+
+    async def send(self, message: Outgoing) -> None:
+        if message.id is None:
+            if self.modern:  # the modern era has no messages to the server but requests
+                return
+            exchange = await self._post(message)
+            await _discard(exchange)
+            return
+        task = self._posts[message.id] = asyncio.ensure_future(self._run(message, message.id))
+        task.add_done_callback(lambda _: self._posts.pop(message.id or 0, None))
+
+    def cancel(self, id: int) -> bool:
+        task = self._posts.get(id)
+        if task is not None:
+            task.cancel()
+        return self.modern
+
+    def listen(self) -> None:
+        """Open the GET stream of a legacy server: for changed lists, and for its requests."""
+        if self._stream is None and not self.modern:
+            self._stream = asyncio.ensure_future(self._read_stream())
+
+    async def close(self, grace_s: float) -> None:
+        self._stop()
+        if self._session and not self.modern:
+            with suppress(McpError, TimeoutError):
+                async with asyncio.timeout(DELETE_TIMEOUT_S):
+                    await _discard(await self._client.send("DELETE", self._headers()))
+        await self._client.close()
+
+    def kill(self) -> None:
+        self._stop()
+
+    def _stop(self) -> None:
+        self._receiver = None
+        for task in (*self._posts.values(), *([self._stream] if self._stream is not None else ())):
+            task.cancel()
+
+    def _headers(self) -> dict[str, str]:
+        headers = {"accept": "application/json, text/event-stream"}
+        if self._session:
+            headers["mcp-session-id"] = self._session
+        if self.version:
+            headers["mcp-protocol-version"] = self.version
+        return headers
+
+    async def _post(self, message: Outgoing) -> HttpExchange:
+        headers = self._headers()
+        if self.modern:
+            headers |= modern_headers(message.method, message.params, message.schema)
+        exchange = await self._client.send("POST", headers, message.data, repeat=message.method != "tools/call")
+        if exchange.status == 404 and self._session:
+            await _discard(exchange)
+            raise McpError("Its session has ended.", status=404, sent=False)
+        return exchange
+
+    async def _run(self, message: Outgoing, id: int) -> None:
+        """Send a request and deliver what comes back."""
+        exchange: HttpExchange | None = None
+        try:
+            exchange = await self._post(message)
+            if message.method == "initialize" and not self.modern:
+                self._session = exchange.headers.get("mcp-session-id", "")
+            if exchange.status // 100 != 2:
+                self._deliver(await _error_body(exchange), id)
+                exchange.drop()
+                return
+            async for data in _messages(exchange):
+                self._deliver(data, id)
+                if self._receiver is None or not self._receiver.is_open(id):
+                    break
+            if exchange.complete:
+                exchange.finish()
+            else:
+                exchange.drop()
+            self._fail(id, McpError("It ended its answer before the result."))
+        except McpError as error:
+            self._fail(id, error)
+        except (OSError, ValueError, ModelError) as error:
+            self._fail(id, McpError(f"The connection broke: {error or type(error).__name__}"))
+        except asyncio.CancelledError:
+            raise
+        finally:
+            if exchange is not None:
+                exchange.drop()  # no effect if it has ended
+
+    def _deliver(self, data: bytes, id: int) -> None:
+        if self._receiver is not None:
+            self._receiver.received(_with_id(data, id))
+
+    def _fail(self, id: int, error: McpError) -> None:
+        if self._receiver is not None:
+            self._receiver.request_failed(id, error)
+
+    async def _read_stream(self) -> None:
+        for attempt in range(STREAM_RETRIES):
+            with suppress(McpError, OSError, ValueError, ModelError):
+                exchange = await self._client.send("GET", {**self._headers(), "accept": "text/event-stream"})
+                try:
+                    if exchange.status != 200 or "text/event-stream" not in exchange.headers.get("content-type", ""):
+                        return  # the server has no such stream
+                    async for data in _messages(exchange):
+                        if self._receiver is not None:
+                            self._receiver.received(data)
+                finally:
+                    exchange.drop()
+            await asyncio.sleep(STREAM_RETRY_S * 2**attempt)
+
+
+class SseTransport:
+    """The transport of 2024-11-05: a GET stream whose first event names the address for POSTs. Implements Transport."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._client = HttpClient(endpoint)
+        self._receiver: Receiver | None = None
+        self._address = ""
+        self._stream: asyncio.Task[None] | None = None
+        self._ready: asyncio.Future[str] | None = None
+
+    async def start(self, receiver: Receiver) -> None:
+        self._receiver = receiver
+        self._ready = asyncio.get_running_loop().create_future()
+        self._stream = asyncio.ensure_future(self._read())
+        address = urljoin(self._client.endpoint.url, await self._ready)
+        if _origin(address) != _origin(self._client.endpoint.url):
+            raise McpError("It names an address on another host for requests, which is refused.")
+        self._address = address
+
+    async def send(self, message: Outgoing) -> None:
+        exchange = await self._client.send("POST", {}, message.data, url=self._address, repeat=False)
+        if exchange.status // 100 != 2:
+            await _error_body(exchange)
+        await _discard(exchange)
+
+    def cancel(self, id: int) -> bool:
+        return False
+
+    async def close(self, grace_s: float) -> None:
+        self.kill()
+        await self._client.close()
+
+    def kill(self) -> None:
+        self._receiver = None
+        if self._stream is not None:
+            self._stream.cancel()
+
+    async def _read(self) -> None:
+        error = McpError("It closed its stream of events.")
+        try:
+            exchange = await self._client.send("GET", {"accept": "text/event-stream"})
+            try:
+                if exchange.status != 200:
+                    await _error_body(exchange)
+                async for event, data in _events(exchange):
+                    self._on_event(event, data)
+            finally:
+                exchange.drop()
+        except McpError as failure:
+            error = failure
+        except (OSError, ValueError, ModelError) as failure:
+            error = McpError(f"The connection broke: {failure or type(failure).__name__}")
+        if self._ready is not None and not self._ready.done():
+            self._ready.set_exception(error)
+        elif self._receiver is not None:
+            receiver, self._receiver = self._receiver, None
+            receiver.closed(error)
+
+    def _on_event(self, event: str, data: str) -> None:
+        if event == "endpoint" and self._ready is not None and not self._ready.done():
+            self._ready.set_result(data.strip())
+        elif event == "message" and self._receiver is not None:
+            self._receiver.received(data.encode())
+
+
+@cache
+def _certificates() -> Any:
+    return trusted_certificates()
+
+
+def _origin(url: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port
+
+
+async def _messages(exchange: HttpExchange) -> AsyncIterator[bytes]:
+    """The messages in the body of a response."""
+    if "text/event-stream" in exchange.headers.get("content-type", ""):
+        async for event, data in _events(exchange):
+            if event == "message" and data:
+                yield data.encode()
+    elif body := await _body(exchange, MAX_MESSAGE_BYTES):
+        yield body
+
+
+async def _events(exchange: HttpExchange) -> AsyncIterator[tuple[str, str]]:
+    decoder = SSEDecoder(MAX_MESSAGE_BYTES)
+    while chunk := await exchange.read():
+        for event in decoder.feed(chunk):
+            yield event
+
+
+async def _body(exchange: HttpExchange, limit: int) -> bytes:
+    body = bytearray()
+    while chunk := await exchange.read():
+        body += chunk
+        if len(body) > limit:
+            raise McpError(f"It sent an answer of more than {limit >> 20 or 1} MiB.")
+    return bytes(body)
+
+
+async def _discard(exchange: HttpExchange) -> None:
+    with suppress(McpError, OSError):
+        await _body(exchange, MAX_ERROR_BODY)
+    exchange.finish()
+
+
+async def _error_body(exchange: HttpExchange) -> bytes:
+    """The JSON-RPC error in a response that is not a success. Raises McpError if there is none."""
+    status = exchange.status
+    if status == 401:
+        raise LoginRequired(exchange.headers.get("www-authenticate", ""))
+    if 300 <= status < 400:
+        raise McpError("It redirects to another address, which tau does not follow.", status=status)
+    with suppress(OSError):
+        body = await _body(exchange, MAX_ERROR_BODY)
+        with suppress(BadRecord):
+            value = parse(body)
+            if isinstance(value, dict) and isinstance(value.get("error"), dict) and value.get("jsonrpc") == "2.0":
+                return body
+    raise McpError(f"It answered with status {status} {safe_text(exchange.reason, 100)}".rstrip() + ".", status=status)
+
+
+def _with_id(data: bytes, id: int) -> bytes:
+    """An error response without an id belongs to the request that it answers."""
+    if b'"error"' not in data[:512]:
+        return data
+    with suppress(BadRecord):
+        value = parse(data)
+        if isinstance(value, dict) and "error" in value and value.get("id") is None:
+            return encode({**value, "id": id})
+    return data
+
+
+def legacy_version_header(version: str) -> str:
+    """The first versions had no header for it."""
+    return version if version > "2025-03-26" else ""

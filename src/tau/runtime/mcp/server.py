@@ -1,0 +1,373 @@
+"""One configured server of a session: started when it is needed, started again after a crash, stopped when idle.
+
+    cached ──► starting ──► ready ──► stopped (idle, or crashed) ──► starting …
+                       └──► failed, needs_login
+
+A start is shared by all callers that wait for it. A crash fails the requests in progress; the next request starts the
+server again, at most MAX_CRASHES times within CRASH_WINDOW_S.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Literal, Protocol
+
+from tau.mcp.config import ServerConfig
+from tau.mcp.definitions import Listing, changed_tools
+from tau.mcp.messages import ClientProfile, McpError
+from tau.runtime.mcp.connection import Connection, RequestOptions
+from tau.runtime.mcp.handshake import Connected, connect, fetch_listing, stderr_of
+from tau.runtime.mcp.stdio import StdioTransport
+
+log = logging.getLogger(__name__)
+State = Literal["cached", "starting", "ready", "needs_login", "failed", "stopped", "disabled"]
+
+MAX_CRASHES = 3
+CRASH_WINDOW_S = 600.0
+STOP_GRACE_S = 2.0
+REFRESH_INTERVAL_S = 0.5  # between two fetches of a list that the server says has changed
+READ_RETRY_DELAYS_S = (0.2, 1.0)  # of lists and reads; a call is never repeated
+RETRIED_STATUS = (408, 429, 500, 502, 503, 504)
+SUBSCRIPTION_S = 365 * 86_400.0
+
+
+class Environment(Protocol):
+    """What a server needs of its session or program."""
+
+    client: ClientProfile
+
+    def connection(self, server: McpServer, *, old: bool) -> Connection:
+        """Return a connection that is not started. `old`: with the transport of 2024-11-05. Raises McpError."""
+
+    async def prepare(self, config: ServerConfig) -> None:
+        """Resolve what blocks, such as commands in the configuration. Raises McpError."""
+
+    async def save(self, config: ServerConfig, listing: Listing) -> None: ...
+
+    async def new_token(self, config: ServerConfig) -> bool:
+        """After a 401: refresh the login. False if that is not possible."""
+
+    def changed(self, server: McpServer) -> None:
+        """State or lists of the server have changed."""
+
+    def definitions_changed(self, server: McpServer, tools: list[str]) -> None:
+        """These tools have another definition than before."""
+
+    def hide(self, config: ServerConfig, text: str) -> str:
+        """A text without the secrets of the configuration."""
+
+    def log(self, server: str, text: str) -> None: ...
+
+    def log_message(self, server: str, params: Mapping[str, Any]) -> None: ...
+
+    def now(self) -> float: ...
+
+
+class McpServer:
+    """Implements Events for its connection."""
+
+    def __init__(self, config: ServerConfig, environment: Environment, listing: Listing | None) -> None:
+        self.config = config
+        self.listing = listing
+        self.state: State = "disabled" if not config.enabled else "cached" if listing is not None else "stopped"
+        self.error = ""
+        self.restarts = 0
+        self.stderr = ""  # of the last process
+        self._environment = environment
+        self._connected: Connected | None = None
+        self._starting: asyncio.Future[Connected] | None = None
+        self._crashes: deque[float] = deque()
+        self._users = 0
+        self._idle: asyncio.TimerHandle | None = None
+        self._refreshing: asyncio.Task[None] | None = None
+        self._stale = False  # the server has announced a change of its lists
+        self._tasks: set[asyncio.Future[Any]] = set()
+        self._closed = False
+
+    @property
+    def name(self) -> str:
+        return self.config.name
+
+    # Requests.
+
+    async def call(self, method: str, params: Mapping[str, Any], options: RequestOptions) -> Any:
+        """Send a request that may change something: once. Raises McpError."""
+        with self._in_use():
+            connected = await self._connection()
+            try:
+                return await self._send(connected, method, params, options)
+            except McpError as error:
+                if not await self._is_refused(connected, error):
+                    raise
+            return await self._send(await self._connection(), method, params, options)
+
+    async def read(self, method: str, params: Mapping[str, Any], timeout_s: float) -> Any:
+        """Send a request that only reads: again if the connection broke or the server is busy. Raises McpError."""
+        delays = iter(READ_RETRY_DELAYS_S)
+        while True:
+            try:
+                return await self.call(method, params, RequestOptions(timeout_s))
+            except McpError as error:
+                broken = error.code is None and not error.login and (not error.status or error.status in RETRIED_STATUS)
+                delay = next(delays, None) if broken and not self._gave_up else None
+                if delay is None:
+                    raise
+                await asyncio.sleep(delay)
+
+    async def _send(self, connected: Connected, method: str, params: Mapping[str, Any], options: RequestOptions) -> Any:
+        try:
+            return await connected.connection.request(method, params, options)
+        except McpError as error:
+            error.args = (self._environment.hide(self.config, str(error)),)
+            if error.login:
+                self._set("needs_login", str(error))
+            raise
+
+    async def _is_refused(self, connected: Connected, error: McpError) -> bool:
+        """True if the server has certainly not carried a request out, and another attempt may succeed."""
+        if error.login:
+            if not await self._environment.new_token(self.config):
+                return False
+            self._set("ready", "")
+            return True
+        if error.status == 404 and not error.sent:  # its session has ended
+            if self._connected is connected:
+                self._connected = None
+                self._spawn(connected.connection.close(0))
+            return True
+        return False
+
+    @contextmanager
+    def _in_use(self) -> Iterator[None]:
+        self._users += 1
+        self._stop_idle_timer()
+        try:
+            yield
+        finally:
+            self._users -= 1
+            self._start_idle_timer()
+
+    # Life cycle.
+
+    async def start(self) -> None:
+        """Start the server if it does not run. Raises McpError."""
+        await self._connection()
+
+    async def _connection(self) -> Connected:
+        if self._connected is not None and self._connected.connection.error is None:
+            return self._connected
+        if self._starting is None:
+            self._check_startable()
+            self._starting = asyncio.ensure_future(self._start())
+            self._starting.add_done_callback(self._start_ended)
+        return await asyncio.shield(self._starting)
+
+    def _check_startable(self) -> None:
+        if self._closed:
+            raise McpError(f"The MCP server {self.name} was stopped.", sent=False)
+        if self.state == "disabled":
+            raise McpError(f"The MCP server {self.name} is disabled.", sent=False)
+        if self._gave_up:
+            raise McpError(f"The MCP server {self.name} failed too often and is not started again: {self.error}")
+
+    @property
+    def _gave_up(self) -> bool:
+        now = self._environment.now()
+        while self._crashes and now - self._crashes[0] > CRASH_WINDOW_S:
+            self._crashes.popleft()
+        return len(self._crashes) > MAX_CRASHES
+
+    async def _start(self) -> Connected:
+        config, environment = self.config, self._environment
+        self.restarts += bool(self._crashes)
+        self._set("starting", "")
+        made: list[Connection] = []
+
+        def make(old: bool) -> Connection:
+            made.append(environment.connection(self, old=old))
+            return made[-1]
+
+        try:
+            async with asyncio.timeout(config.startup_timeout):
+                await environment.prepare(config)
+                known = None if self.listing is None else self.listing.era
+                connected = await connect(make, environment.client, known, config.startup_timeout)
+                made = [connected.connection]
+                listing = await fetch_listing(connected, config.startup_timeout, environment.now())
+        except TimeoutError:
+            raise self._failed_start(made, McpError(f"It was not ready after {config.startup_timeout:g} s.")) from None
+        except McpError as error:
+            raise self._failed_start(made, error) from None
+        except BaseException:
+            for connection in made:
+                connection.kill()
+            raise
+        self._connected = connected
+        self._use_listing(listing)
+        self._set("ready", "")
+        self._subscribe(connected)
+        self._start_idle_timer()
+        await environment.save(config, listing)
+        return connected
+
+    def _failed_start(self, made: list[Connection], error: McpError) -> McpError:
+        for connection in made:
+            self.stderr = stderr_of(connection) or self.stderr
+            words = connection.transport.last_words if isinstance(connection.transport, StdioTransport) else ""
+            if words and words not in str(error):
+                error = McpError(f"{error} Its last words: {words}", code=error.code, login=error.login)
+            connection.kill()
+        error = McpError(self._environment.hide(self.config, str(error)), code=error.code, login=error.login)
+        if error.login:
+            self._set("needs_login", str(error))
+            return McpError(f"The MCP server {self.name} needs a login: run `tau mcp login {self.name}`.", login=True)
+        self._crashes.append(self._environment.now())
+        self._set("failed", str(error))
+        return McpError(f"The MCP server {self.name} could not be started: {error}", sent=False)
+
+    def _start_ended(self, started: asyncio.Future[Connected]) -> None:
+        self._starting = None
+        if not started.cancelled():
+            started.exception()  # marks it as retrieved: the callers may have been cancelled
+
+    async def restart(self) -> None:
+        """Stop the server, forget its crashes and start it again. Raises McpError."""
+        self._crashes.clear()
+        await self._disconnect(STOP_GRACE_S)
+        await self._connection()
+
+    async def stop(self) -> None:
+        """Stop the server; the next request starts it again."""
+        await self._disconnect(STOP_GRACE_S)
+        if self.state in ("ready", "starting"):
+            self._set("stopped", "")
+
+    async def _disconnect(self, grace_s: float) -> None:
+        self._stop_idle_timer()
+        if self._starting is not None:
+            self._starting.cancel()
+        connected, self._connected = self._connected, None
+        if connected is not None:
+            self.stderr = stderr_of(connected.connection)
+            await connected.connection.close(grace_s)
+
+    def terminate(self) -> None:
+        """The program ends: ask the process to end too. Does not wait."""
+        self._closed = True
+        self._stop_idle_timer()
+        if self._starting is not None:
+            self._starting.cancel()
+        for task in self._tasks:
+            task.cancel()
+        if self._connected is not None and isinstance(self._connected.connection.transport, StdioTransport):
+            self._connected.connection.transport.terminate()
+
+    async def close(self, grace_s: float) -> None:
+        """The program ends, or the session. The server is not started again."""
+        self._closed = True
+        for task in self._tasks:
+            task.cancel()
+        await self._disconnect(grace_s)
+
+    def kill(self) -> None:
+        self._closed = True
+        if self._connected is not None:
+            self._connected.connection.kill()
+
+    def _start_idle_timer(self) -> None:
+        if self._users == 0 and self._connected is not None and not self._closed:
+            self._stop_idle_timer()
+            loop = asyncio.get_running_loop()
+            self._idle = loop.call_later(self.config.idle_timeout, lambda: self._spawn(self._stop_if_idle()))
+
+    def _stop_idle_timer(self) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+
+    async def _stop_if_idle(self) -> None:
+        if self._users == 0:
+            await self.stop()
+
+    # Events of the connection.
+
+    def notified(self, method: str, params: Mapping[str, Any]) -> None:
+        if method in ("notifications/tools/list_changed", "notifications/prompts/list_changed"):
+            self._stale = True
+            if self._connected is not None and (self._refreshing is None or self._refreshing.done()):
+                self._refreshing = asyncio.create_task(self._refresh(self._connected))
+                self._keep(self._refreshing)
+        elif method == "notifications/message":
+            self._environment.log_message(self.name, params)
+
+    def noted(self, text: str) -> None:
+        self._environment.log(self.name, self._environment.hide(self.config, text))
+
+    def disconnected(self, error: McpError) -> None:
+        if self._connected is None:
+            return  # while it starts: `_start` handles the error
+        self.stderr = stderr_of(self._connected.connection)
+        self._connected = None
+        self._stop_idle_timer()
+        self._crashes.append(self._environment.now())
+        self._set("failed" if self._gave_up else "stopped", self._environment.hide(self.config, str(error)))
+
+    async def _refresh(self, connected: Connected) -> None:
+        """Fetch the lists again, as long as the server says that they have changed."""
+        while self._stale and self._connected is connected:
+            self._stale = False
+            try:
+                listing = await fetch_listing(connected, self.config.startup_timeout, self._environment.now())
+            except McpError as error:
+                self._environment.log(self.name, f"its lists could not be fetched again: {error}")
+                return
+            self._use_listing(listing)
+            self._environment.changed(self)
+            await self._environment.save(self.config, listing)
+            await asyncio.sleep(REFRESH_INTERVAL_S)
+
+    def _use_listing(self, listing: Listing) -> None:
+        before, self.listing = self.listing, listing
+        if before is not None:
+            changed, _ = changed_tools(before.tools, listing.tools)
+            if changed:
+                self._environment.log(self.name, f"the definitions of these tools have changed: {', '.join(changed)}")
+                self._environment.definitions_changed(self, changed)
+
+    def _subscribe(self, connected: Connected) -> None:
+        """Ask a modern server to announce changes of its lists. A legacy server does so without being asked."""
+        profile = connected.profile
+        wanted = {f"{name}ListChanged": True for name in ("tools", "prompts") if profile.tells_changes(name)}
+        if profile.era == "modern" and wanted:
+            options = RequestOptions(SUBSCRIPTION_S)
+            self._spawn(
+                _quietly(connected.connection.request("subscriptions/listen", {"notifications": wanted}, options))
+            )
+        elif self._stale:
+            self.notified("notifications/tools/list_changed", {})
+
+    def _set(self, state: State, error: str) -> None:
+        if (state, error) == (self.state, self.error):
+            return
+        self.state, self.error = state, error
+        if state == "failed":
+            log.warning("MCP server %s: %s", self.name, error)
+        self._environment.changed(self)
+
+    def _spawn(self, work: Awaitable[Any]) -> None:
+        self._keep(asyncio.ensure_future(work))
+
+    def _keep(self, task: asyncio.Future[Any]) -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+async def _quietly(work: Awaitable[Any]) -> None:
+    try:
+        await work
+    except McpError as error:
+        log.debug("an MCP subscription ended: %s", error)
