@@ -95,7 +95,6 @@ LATE = {
     "__init__.py": {"*"},
     "cli/main.py": {"*"},
     "serve/__init__.py": {"*"},
-    "serve/process.py": {"*"},
     "cli/deferred_modules.py": {"*"},
     "cli/entry.py": {"tau.cli.main", "tau.cli.warm.launcher"},
     "cli/warm/server.py": {"*"},
