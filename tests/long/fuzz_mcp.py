@@ -10,6 +10,7 @@ import json
 import resource
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from random import Random
 from typing import Any
 
@@ -115,10 +116,8 @@ def as_bytes(chance: Random, message: Any) -> bytes:
 def interpreted(result: Any) -> None:
     """All that reads results of servers: none of it may fail on content."""
     for read in (parse_initialized, parse_discovered):
-        try:
+        with suppress(McpError):
             read(result)
-        except McpError:
-            pass
     fields = result if isinstance(result, Mapping) else {}
     tools, _ = parse_tools(fields.get("tools") if isinstance(fields.get("tools"), list) else [])
     assert all(tool.input_schema.get("type") == "object" for tool in tools)
