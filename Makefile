@@ -19,6 +19,8 @@ FUZZ_SCHEDULES ?= 100000
 FUZZ_QUESTIONS ?= 1000
 FUZZ_EVENTS ?= 100000
 FUZZ_MCP ?= 100000
+FUZZ_STEPS ?= 20000
+FUZZ_MESSAGES ?= 100000
 SOAK_SECONDS ?= 3600
 SOAK_ARGS ?=
 
@@ -134,6 +136,8 @@ fuzz: $(READY)  ## mutated lines, edits, sessions and answers, random commands, 
 	@$(PY) tests/long/schedules.py $(FUZZ_SCHEDULES)
 	@$(PY) tests/long/questions.py $(FUZZ_QUESTIONS)
 	@$(PY) tests/long/fuzz_terminal.py $(FUZZ_EVENTS)
+	@$(PY) tests/long/fuzz_host_tools.py $(FUZZ_STEPS)
+	@$(PY) tests/long/fuzz_mcp_serve.py $(FUZZ_MESSAGES)
 	@$(PY) tests/long/slow_terminal.py
 
 soak: $(READY)  ## an hour of everything, with a fault each second; SOAK_SECONDS=3600 SOAK_ARGS="--seed 1"
@@ -142,6 +146,7 @@ soak: $(READY)  ## an hour of everything, with a fault each second; SOAK_SECONDS
 lock:  ## pin the dependencies again (needs uv); ARGS=--upgrade for newer ones
 	@$(LOCK) --extra dev pyproject.toml -o requirements-dev.txt
 	@$(LOCK) --no-annotate -c requirements-dev.txt pyproject.toml -o requirements.txt
+	@$(LOCK) --no-annotate -c requirements-dev.txt --extra serve pyproject.toml -o requirements-serve.txt
 	@echo "flit_core" | $(LOCK) --no-annotate -c requirements-dev.txt - -o requirements-build.txt
 
 clean:  ## remove what was made

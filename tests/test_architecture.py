@@ -30,9 +30,12 @@ LAYERS = [
     {"errors", "concurrency"},
     {"records"},
     {"wire", "core"},
-    {"llm", "tools", "store", "extension_api", "export", "client", "screen", "mcp"},
+    {"llm", "tools", "store", "extension_api", "export", "screen", "mcp"},
+    {"functions"},
+    {"client"},
     {"runtime"},
-    {"rpc", "cli", "library", "tui"},
+    {"rpc", "cli", "library", "tui", "acp", "mcp_server"},
+    {"serve", "fleet"},
     {"__main__", "sync", "events", "extension", "hooks"},
 ]
 LEVEL = {package: level for level, packages in enumerate(LAYERS) for package in packages}
@@ -46,6 +49,7 @@ INSIDE = {
         "checks": {"text", "shell"},
         "conversation": {"models"},
         "agent": {"text", "models", "checks", "conversation"},
+        "fleet": set[str](),
     },
     "runtime": {
         "": set[str](),
@@ -55,16 +59,24 @@ INSIDE = {
         "login": {""},
         "models": {"", "login"},
         "extensions": {"", "models"},
+        "telemetry": {"", "extensions", "history", "models"},
+        "runs": {"", "extensions", "history", "models", "telemetry"},
         "mcp": {"", "machine", "login", "extensions"},
-        "runs": {"", "extensions", "history", "models"},
         "session": {"", "runs", "extensions", "history", "models", "mcp"},
         "protocol": {"", "session"},
-        "app": {"", "machine", "sandbox", "session", "runs", "extensions", "history", "models", "login", "mcp"},
+        "app": {
+            *("", "machine", "sandbox", "session", "runs", "extensions", "history", "models", "login", "telemetry"),
+            "mcp",
+        },
     },
 }
 
 # The table of front ends: the command line loads the one that was asked for.
-PASSAGES = {("cli/main.py", "rpc"), ("cli/main.py", "tui")}
+PASSAGES = {
+    *(("cli/main.py", "rpc"), ("cli/main.py", "tui"), ("cli/main.py", "serve"), ("cli/main.py", "acp")),
+    ("cli/main.py", "fleet"),
+    ("cli/mcp_serve.py", "mcp_server"),
+}
 
 PURE = {"errors", "records", "wire", "core", "llm", "export", "screen", "mcp"}
 IMPURE_FILES = {
@@ -82,6 +94,8 @@ IMPURE = {
 LATE = {
     "__init__.py": {"*"},
     "cli/main.py": {"*"},
+    "serve/__init__.py": {"*"},
+    "serve/process.py": {"*"},
     "cli/deferred_modules.py": {"*"},
     "cli/entry.py": {"tau.cli.main", "tau.cli.warm.launcher"},
     "cli/warm/server.py": {"*"},
@@ -91,12 +105,16 @@ LATE = {
         *("tau.cli.sessions", "tau.runtime.app.session_choice"),
         *("tau.store.listing", "tau.store.paths"),
     },
+    "client/client.py": {"tau.client.host_tools"},
+    "cli/mcp_serve.py": {"*"},
     "cli/login.py": {"getpass", "webbrowser"},
     "cli/mcp.py": {"*"},
     "cli/mcp_login.py": {"webbrowser"},
     "cli/doctor.py": {"tau.runtime.sandbox.landlock"},
+    "client/links.py": {"websockets.client", "websockets.uri"},
     "tui/commands_tree.py": {"tau.tui.tree_navigation"},
-    "tui/interface.py": {"tau.screen.warm_up", "tau.tui.transcript_viewer"},
+    "tui/interface.py": {"tau.screen.warm_up", "tau.tui.session_picking", "tau.tui.transcript_viewer"},
+    "tui/plain_surface.py": {"tau.tui.clipboard"},
     "llm/apis.py": {"*"},
     "wire/dialects/__init__.py": {"*"},
     "llm/aws.py": {"botocore.config", "botocore.session"},
@@ -109,17 +127,26 @@ LATE = {
     "core/text/terminal_text.py": {"unicodedata"},
     "core/conversation/file_lines.py": {"bisect"},
     "core/conversation/provider_messages.py": {"hashlib"},
-    "runtime/session/input.py": {"tau.runtime.session.system_messages"},
+    "serve/command.py": {"*"},
+    "fleet/engines/__init__.py": {"*"},
+    "runtime/session/input.py": {"tau.runtime.session.prompt_options", "tau.runtime.session.system_messages"},
     "runtime/history/session_log.py": {"tau.core.conversation.system_state"},
     "runtime/session/operations.py": {
         *("tau.core.conversation.stats", "tau.runtime.history.html_export", "tau.runtime.history.jsonl_export"),
-        "tau.runtime.session.bug_report",
+        *("tau.runtime.session.bug_report", "tau.runtime.session.host_tools", "tau.runtime.session.direct_calls"),
+        "tau.runtime.session.tool_list",
     },
+    "runtime/session/host_tools.py": {"tau.runtime.session.deferred_tools"},
     "runtime/app/handle.py": {
         *("tau.runtime.app.model_lists", "tau.runtime.app.permission_control"),
         *("tau.runtime.app.session_files", "tau.runtime.session.extension_actions"),
+        "tau.tools.preview",
     },
+    "acp/server.py": {"tau.acp.sessions"},
+    "acp/methods.py": {"tau.acp.prompts"},
     "runtime/app/attachments.py": {"importlib.util"},
+    "runtime/app/config.py": {"tau.store.node_program"},
+    "runtime/extensions/loader.py": {"tau.runtime.extensions.node_hosts"},
     "runtime/machine/files.py": {"tempfile"},
     "runtime/protocol/pipes.py": {"fcntl"},
     "runtime/machine/jobs.py": {"tau.runtime.machine.process_group"},
@@ -140,8 +167,10 @@ LATE = {
         "tau.llm.scripted",
         *("tau.runtime.sandbox.files", "tau.runtime.sandbox.policy", "tau.tools.preview"),
         *("tau.runtime.app.settings_control", "tau.runtime.app.login_control", "tau.runtime.app.trust_control"),
-        "tau.runtime.app.mcp_start",
+        *("tau.runtime.telemetry.start", "tau.runtime.app.mcp_start"),
     },
+    "runtime/telemetry/start.py": {"tau.runtime.telemetry.sdk"},
+    "runtime/telemetry/sdk.py": {"*"},
     "runtime/app/mcp_start.py": {"tau.runtime.app.mcp_plan"},
     "runtime/app/extension_plan.py": {"tau.runtime.session.extension_actions", "tau.runtime.extensions.loader"},
     "export/markdown.py": {"pyromark"},
@@ -188,16 +217,28 @@ EXTRAS = {
     "google": {"llm/gcp.py"},
     "xllamacpp": {"runtime/models/bundled.py"},
     "PIL": {"tools/images.py"},
+    "opentelemetry": {"runtime/telemetry/sdk.py", "runtime/telemetry/file_exporter.py"},
+    "starlette": {
+        *("serve/web/app.py", "serve/web/mounting.py", "serve/web/websocket.py", "serve/web/replies.py"),
+        *("serve/web/sessions.py", "serve/web/commands.py", "serve/web/events.py", "serve/web/logins.py"),
+        *("serve/web/monitoring.py", "serve/web/page.py", "serve/web/schemas.py"),
+    },
+    "websockets": {"client/links.py"},
+    "uvicorn": {"serve/web/protocols.py", "serve/web/listener.py"},
 }
 
 # What type checkers know without an installation; it is never imported when the program runs.
-FOR_TYPE_CHECKERS = {"typing_extensions": {"library/results.py"}}
+FOR_TYPE_CHECKERS = {
+    "typing_extensions": {"library/results.py"},
+    "opentelemetry": {"runtime/telemetry/session.py", "runtime/telemetry/content.py"},
+}
 
 # Distributions whose name differs from the imported one.
 DISTRIBUTIONS = {
     "yaml": "pyyaml",
     "google": "google-auth",
     "PIL": "pillow",
+    "opentelemetry": "opentelemetry-sdk",
     "tree_sitter": "tree-sitter",
     "tree_sitter_bash": "tree-sitter-bash",
 }
@@ -341,7 +382,7 @@ def test_front_ends_know_a_session_only_through_its_handle() -> None:
     found = [
         f"{module.path} may not import {one.name}"
         for module in MODULES
-        if module.package in ("rpc", "cli", "library", "tui")
+        if module.package in ("rpc", "cli", "library", "tui", "acp")
         for one in imports_of(module)
         if one.name in forbidden or one.name.rpartition(".")[0] in forbidden
     ]

@@ -40,10 +40,13 @@ from tau.records.base import decode
 from tau.records.commands import AnyCommand
 from tau.records.dialogs import AnyUiRequest, UiResponse
 from tau.records.events import AnyEvent
+from tau.records.host_commands import HOST_COMMANDS
+from tau.records.host_events import HOST_CHANNEL_EVENTS
 from tau.records.permissions import Permissions
 from tau.wire.dialect import COMMANDS
 from tau.wire.dialects import NAMES
 
+HOST_SHAPES: dict[str, Any] = {**HOST_COMMANDS, **{tag(kind): kind for kind in HOST_CHANNEL_EVENTS}}
 ROOT = Path(__file__).parents[1]
 PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "examples/README.md")),
@@ -99,7 +102,7 @@ def chosen(wanted: Callable[[Block], bool]) -> Any:
 
 
 def test_every_block_says_what_it_is() -> None:
-    known = {"python", "json", "sh", "bash", "js", "markdown", "text", "yaml", ""}
+    known = {"python", "json", "sh", "bash", "js", "lua", "elisp", "markdown", "text", "yaml", ""}
     assert [f"{block.page}:{block.line}" for block in BLOCKS if block.language not in known] == []
 
 
@@ -174,14 +177,14 @@ def _values(text: str) -> list[Any]:
 def _known(value: Any) -> bool:
     match value:
         case {"type": "response", "command": command, "success": bool()}:
-            return command in COMMANDS
+            return command in COMMANDS or command in HOST_COMMANDS
         case {"type": "extension_ui_request" | "extension_ui_response" as kind}:
             dialog: Any = UiResponse if kind.endswith("response") else AnyUiRequest
             return decode(dialog, json.dumps(value).encode()) is not None
         case {"type": "image", **rest}:
             return rest.keys() <= {"data", "mimeType", "source"}
         case {"type": str(kind)}:
-            shape: Any = AnyCommand if kind in COMMANDS else AnyEvent
+            shape: Any = HOST_SHAPES.get(kind) or (AnyCommand if kind in COMMANDS else AnyEvent)
             return decode(shape, json.dumps(value).encode()) is not None
         case {"answers": _}:
             return bool(read_script(json.dumps(value).encode()).answers)
@@ -192,7 +195,8 @@ def _known(value: Any) -> bool:
         case {"otherwise": _}:  # rules for --permissions
             return Rules(decode(Permissions, json.dumps(value).encode()), "/", "/") is not None
         case {"agent_servers": servers}:  # of an editor
-            return {server["env"]["PI_DIALECT"] for server in servers.values()} <= set(NAMES)
+            environments = [server.get("env", {}) for server in servers.values()]
+            return {env["PI_DIALECT"] for env in environments if "PI_DIALECT" in env} <= set(NAMES)
         case dict():  # auth.json
             return all(entry["type"] == "api_key" and entry["key"] for entry in value.values())
     return False
@@ -278,6 +282,10 @@ def _problems(words: list[str]) -> Iterator[str]:
                 yield f"tau mcp has no command {arguments[1]}"
         case "pi" | "tau" as name:
             given = parse(arguments)
+            if name == "tau" and arguments[:1] == ["mcp"]:  # it parses what follows itself
+                if arguments[1:2] and arguments[1] not in (*MCP_COMMANDS, "serve"):
+                    yield f"tau mcp has no command {arguments[1]}"
+                return
             yield from (f"{name} knows no {flag}" for flag in given.unknown)
             if name == "tau" and given.words and given.words[0] not in SUBCOMMANDS and " " not in given.words[0]:
                 yield f"tau has no command {given.words[0]}"

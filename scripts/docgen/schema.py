@@ -1,126 +1,23 @@
-"""JSON Schemas in docs/schema: one per dialect, made from the records.
-
-`#/$defs/ClientLine` is a line that a client may send, `#/$defs/AgentLine` one that it may receive in RPC mode, and
-`#/$defs/JsonModeLine` one of JSON mode. Lines may have fields that no schema names: clients must ignore unknown
-fields.
-"""
+"""JSON Schemas in docs/schema: one per dialect, that of the host, and the OpenAPI description of its HTTP."""
 
 from __future__ import annotations
 
-import inspect
 import json
-from types import NoneType
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
-from tau.records import commands, dialogs, entries
-from tau.records.base import UnsetType, schemas
-from tau.rpc.commands import HANDLERS
-from tau.wire.dialects import Dialect, all_dialects
-
-VERSION = "https://json-schema.org/draft/2020-12/schema"
-REQUESTS: tuple[Any, ...] = get_args(dialogs.AnyUiRequest)
-
-
-def reply_kinds(dialect: Dialect, command: type[commands.Command]) -> tuple[Any, ...]:
-    """Return the possible types of a response's `data`; empty if it has none."""
-    returned = get_type_hints(HANDLERS[command])["return"]
-    kinds = get_args(returned) or (returned,)
-    if (form := dialect.replies.get(command)) is not None:
-        kinds = (*form.makes, *(kind for kind in kinds if kind is NoneType))
-    return tuple(kind for kind in kinds if kind is not UnsetType)
-
-
-def schema(dialect: Dialect) -> dict[str, Any]:
-    accepted = dialect.commands()
-    spoken, in_json = dialect.event_types(), dialect.for_json().event_types()
-    replies = {name: reply_kinds(dialect, kind) for name, kind in accepted.items()} if dialect.responses else {}
-    kinds = list(
-        dict.fromkeys(
-            [
-                *accepted.values(),
-                dialogs.UiResponse,
-                *spoken,
-                *in_json,
-                *REQUESTS,
-                entries.Header,
-                *(kind for kinds in replies.values() for kind in kinds),
-            ]
-        )
-    )
-    listed, shared = schemas(kinds)
-    for definition in shared.values():
-        if "description" in definition:  # a docstring, which Python itself cleans from version 3.13 on
-            definition["description"] = inspect.cleandoc(definition["description"])
-    found = dict(zip(kinds, listed, strict=True))
-    event_schemas = [found[kind] for kind in spoken]
-    answers = [_response(name, [found[kind] for kind in kinds]) for name, kinds in replies.items()]
-    header = [found[entries.Header]] if dialect.session_line else []
-    lines = {
-        "ClientLine": [
-            *(_named(found[kind], shared, name) for name, kind in accepted.items()),
-            found[dialogs.UiResponse],
-        ],
-        "AgentLine": [
-            *event_schemas,
-            *answers,
-            *([FAILED] if answers else []),
-            *(_request(found[kind]) for kind in REQUESTS),
-        ],
-        "JsonModeLine": [*header, *(found[kind] for kind in in_json)],
-    }
-    return {
-        "$schema": VERSION,
-        "title": f"The RPC protocol in the dialect {dialect.name}",
-        "description": dialect.about,
-        "anyOf": [{"$ref": f"#/$defs/{name}"} for name in lines],
-        "$defs": {**{name: {"anyOf": kinds} for name, kinds in lines.items()}, **shared},
-    }
-
-
-FAILED = {
-    "title": "response to a command that failed",
-    "type": "object",
-    "properties": {
-        "id": {},
-        "type": {"const": "response"},
-        "command": {"type": "string"},
-        "success": {"const": False},
-        "error": {"type": "string"},
-    },
-    "required": ["type", "command", "success", "error"],
-}
-
-
-def _response(name: str, data: list[Any]) -> dict[str, Any]:
-    properties: dict[str, Any] = {
-        "id": {},
-        "type": {"const": "response"},
-        "command": {"const": name},
-        "success": {"const": True},
-    }
-    required = ["type", "command", "success"]
-    if data:
-        properties["data"] = data[0] if len(data) == 1 else {"anyOf": data}
-        required.append("data")
-    return {"title": f"response to {name}", "type": "object", "properties": properties, "required": required}
-
-
-def _named(schema: Any, shared: dict[str, Any], name: str) -> Any:
-    """Return the schema of a command with the name that it has in this dialect."""
-    definition = shared[schema["$ref"].rpartition("/")[2]]
-    if definition["properties"]["type"].get("enum") == [name]:
-        return schema
-    return {**definition, "properties": {**definition["properties"], "type": {"enum": [name]}}}
-
-
-def _request(schema: Any) -> dict[str, Any]:
-    """Return the schema of an extension request. `method` discriminates it; `type` is that of the envelope."""
-    return {"allOf": [schema, {"properties": {"type": {"const": "extension_ui_request"}}, "required": ["type"]}]}
+from tau.serve.openapi import openapi
+from tau.serve.schemas import dialect_schema, host_schema
+from tau.wire.dialects import all_dialects
 
 
 def files() -> dict[str, str]:
-    """Return the schema of each dialect by file name."""
+    """Return each schema by file name."""
+    found = {dialect.name: dialect_schema(dialect) for dialect in all_dialects()}
     return {
-        f"schema/{dialect.name}.json": json.dumps(schema(dialect), indent=1, ensure_ascii=False) + "\n"
-        for dialect in all_dialects()
+        f"schema/{name}.json": _text(one)
+        for name, one in {**found, "host": host_schema(), "openapi": openapi()}.items()
     }
+
+
+def _text(value: dict[str, Any]) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False) + "\n"

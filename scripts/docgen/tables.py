@@ -40,6 +40,7 @@ BLOCKS: tuple[type[Record], ...] = (messages.Text, messages.Thinking, messages.I
 REQUESTS: tuple[type[Record], ...] = get_args(dialogs.AnyUiRequest)
 ENTRIES: tuple[type[Record], ...] = get_args(entries.AnyEntry)
 IMAGES = (commands.ImageGiven, commands.ImageSource, messages.Attachment)
+HOST_TOOLS = (commands.HostTool,)
 MODELS = (models.Model, models.Price, models.PriceTier, messages.Usage, messages.UsageCost)
 PARTS = (
     replies.TokenSums,
@@ -50,6 +51,8 @@ PARTS = (
     replies.SourceInfo,
     replies.McpServerRow,
     replies.Capabilities,
+    replies.ListedTool,
+    replies.McpServerRow,
 )
 OUTCOMES = (events.Outcome, tools.Truncation, Compacted)
 SCRIPT = (scripted.Script, scripted.Answer, scripted.ScriptBlock, scripted.ScriptUsage, scripted.ScriptError)
@@ -70,7 +73,7 @@ TITLES: dict[Any, str] = {
     **{record: f"{tag(record)} block" for record in BLOCKS},
     **{record: f"{tag(record)} request" for record in REQUESTS},
     **{record: f"{tag(record)} entry" for record in ENTRIES},
-    **{record: _name(record) for record in (*IMAGES, *MODELS, *PARTS, *OUTCOMES, *SCRIPT)},
+    **{record: _name(record) for record in (*IMAGES, *HOST_TOOLS, *MODELS, *PARTS, *OUTCOMES, *SCRIPT)},
     commands.ImageGiven: "prompt image",
     dialogs.UiResponse: "extension_ui_response",
     entries.Header: "session header",
@@ -312,6 +315,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "limits": limits,
     "retry": retry_table,
     "images": sections(IMAGES, "by the client"),
+    "host tools": sections(HOST_TOOLS, "by the client"),
     "command list": command_list,
     "commands": command_sections,
     "parts of replies": sections(PARTS),

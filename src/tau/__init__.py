@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from tau import hooks as hooks
     from tau import sync as sync
     from tau.client.client import RpcClient as RpcClient
-    from tau.client.process import AgentGone as AgentGone
+    from tau.client.errors import AgentGone as AgentGone
+    from tau.client.host import HostClient as HostClient
+    from tau.client.host import connect as connect
     from tau.core.checks.dialog_handlers import Answer as Answer
     from tau.core.checks.dialog_handlers import Dialog as Dialog
     from tau.errors import AnswerTruncated as AnswerTruncated
@@ -24,10 +26,10 @@ if TYPE_CHECKING:
     from tau.errors import TauError as TauError
     from tau.errors import ToolError as ToolError
     from tau.errors import UsageError as UsageError
+    from tau.functions.function_tools import CallContext as CallContext
+    from tau.functions.function_tools import tool as tool
     from tau.library.agent import Agent as Agent
     from tau.library.commands import Node as Node
-    from tau.library.function_tools import CallContext as CallContext
-    from tau.library.function_tools import tool as tool
     from tau.library.opening import open as open
     from tau.library.results import Result as Result
     from tau.library.results import RunStopReason as RunStopReason
@@ -45,16 +47,17 @@ if TYPE_CHECKING:
 NAMES = {
     "Agent": "tau.library.agent:Agent",
     "AgentEvent": "tau.library.subscriptions:AgentEvent",
-    "AgentGone": "tau.client.process:AgentGone",
+    "AgentGone": "tau.client.errors:AgentGone",
     "Answer": "tau.core.checks.dialog_handlers:Answer",
     "AnswerTruncated": "tau.errors:AnswerTruncated",
     "Budget": "tau.records.budgets:Budget",
     "BudgetReached": "tau.errors:BudgetReached",
-    "CallContext": "tau.library.function_tools:CallContext",
+    "CallContext": "tau.functions.function_tools:CallContext",
     "CommandError": "tau.errors:CommandError",
     "DEFAULT_TOOLS": "tau.tools.registry:DEFAULT_TOOLS",
     "Dialog": "tau.core.checks.dialog_handlers:Dialog",
     "ExtensionFailure": "tau.errors:ExtensionFailure",
+    "HostClient": "tau.client.host:HostClient",
     "Image": "tau.records.messages:Image",
     "Node": "tau.library.commands:Node",
     "Outcome": "tau.records.events:Outcome",
@@ -70,12 +73,13 @@ NAMES = {
     "ToolContext": "tau.tools:ToolContext",
     "ToolError": "tau.errors:ToolError",
     "UsageError": "tau.errors:UsageError",
+    "connect": "tau.client.host:connect",
     "events": "tau.events",
     "extension": "tau.extension",
     "hooks": "tau.hooks",
     "open": "tau.library.opening:open",
     "sync": "tau.sync",
-    "tool": "tau.library.function_tools:tool",
+    "tool": "tau.functions.function_tools:tool",
 }
 
 

@@ -92,10 +92,10 @@ def test_pi_is_the_release_whose_dialect_was_chosen_by_flag_environment_or_setti
 @pytest.mark.parametrize(
     ("argv", "error"),
     [
-        (["--mode", "zork"], 'Unknown mode "zork". Use --mode text, json or rpc.'),
+        (["--mode", "zork"], 'Unknown mode "zork". Use --mode text, json, rpc or acp.'),
         (["--mode", "rpc", "@file.txt"], "@file arguments are not supported in RPC mode"),
         (["--mode", "rpc", "--result"], "--result is for --mode json"),
-        (["--mode"], "--mode needs a value: text|json|rpc"),
+        (["--mode"], "--mode needs a value: text|json|rpc|acp"),
         (["--modle", "x"], "Unknown option: --modle. Did you mean --mode or --model?"),
         (["--Continue"], "Unknown option: --Continue. Did you mean --continue?"),
         (["--key=secret"], "Unknown option: --key. Put a message that starts with a dash after --."),

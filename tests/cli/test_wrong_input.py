@@ -77,7 +77,7 @@ CASES = {
     "a misspelt flag": Wrong(["-p", "--modl", "demo", "hi"], "Unknown option: --modl. Did you mean --model or"),
     "an unknown flag": Wrong(["-p", "--xyzzy", "hi"], "Unknown option: --xyzzy. Put a message that starts with a dash"),
     "a flag without its value": Wrong(["-p", "--model"], "--model needs a value: PATTERN"),
-    "an unknown mode": Wrong(["--mode", "tui", "hi"], 'Unknown mode "tui". Use --mode text, json or rpc.'),
+    "an unknown mode": Wrong(["--mode", "tui", "hi"], 'Unknown mode "tui". Use --mode text, json, rpc or acp.'),
     "an unknown thinking level": Wrong(
         [*DEMO, "--thinking", "huge", "hi"], 'Invalid thinking level "huge". Valid values: off, minimal, low, medium,'
     ),

@@ -61,6 +61,16 @@ def test_functions_are_tools(tmp_path: Path) -> None:
     ]
 
 
+def test_functions_of_a_client_are_tools(tmp_path: Path) -> None:
+    assert run(tmp_path, "host_tools.py").splitlines() == [
+        "lookup_ticket(id='ABC-9')",
+        "    There is no ticket ABC-9.",
+        "lookup_ticket(id='ABC-1')",
+        '    {"id":"ABC-1","state":"open"}',
+        "ABC-1 is open; there is no ABC-9.",
+    ]
+
+
 @pytest.mark.parametrize(
     ("said", "came"),
     [

@@ -58,15 +58,14 @@ class Trap:
 class Browser:
     """One page. `events` holds what the browser told us, in order."""
 
-    def __init__(self, folder: Path, trap: Trap) -> None:
+    def __init__(self, folder: Path, trap: Trap | None = None, *, hosts: str = "") -> None:
+        """`hosts` are rules for names instead of those that lead to the trap."""
         theirs_in, self._out = os.pipe()
         self._in, theirs_out = os.pipe()
         # Chromium reads from descriptor 3 and writes to 4.
         plumbing = ["bash", "-c", f'exec "$@" 3<&{theirs_in} 4>&{theirs_out}', "bash"]
-        places = [
-            f"--user-data-dir={folder / 'profile'}",
-            f"--host-resolver-rules=MAP *.example 127.0.0.1:{trap.port}, MAP * ~NOTFOUND",
-        ]
+        rules = hosts if trap is None else f"MAP *.example 127.0.0.1:{trap.port}, MAP * ~NOTFOUND"
+        places = [f"--user-data-dir={folder / 'profile'}", f"--host-resolver-rules={rules}"]
         with (folder / "chromium.log").open("wb") as log:
             self._process = subprocess.Popen(
                 [*plumbing, str(chromium()), *FLAGS, *places, "about:blank"],
@@ -133,10 +132,14 @@ class Browser:
 
     def open(self, path: Path, fragment: str = "") -> None:
         """Open a file and wait until it is loaded, and our script, if it is one of our pages, is ready."""
+        self.visit(path.as_uri() + fragment)
+
+    def visit(self, url: str) -> None:
+        """Open an address and wait until it is loaded."""
         self.events.clear()
         self.ask("Page.navigate", url="about:blank")
         self.wait("Page.loadEventFired")
-        self.ask("Page.navigate", url=path.as_uri() + fragment)
+        self.ask("Page.navigate", url=url)
         self.wait("Page.loadEventFired")
 
     def run(self, script: str) -> Any:

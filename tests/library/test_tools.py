@@ -14,7 +14,7 @@ import tau
 from support.library_agent import calls, opened, play, says
 from tau import events
 from tau.extension_api.schemas import description_of, schema_of
-from tau.library.function_tools import outcome_of
+from tau.functions.function_tools import outcome_of
 
 
 class Color(enum.Enum):
@@ -210,6 +210,21 @@ def test_tools_can_be_chosen_while_it_lives(tmp_path: Path) -> None:
             return before, agent.tools
 
     assert play(story()) == (["read", "bash", "edit", "write", "mine"], ["read", "mine"])
+
+
+def test_functions_can_be_added_while_it_lives(tmp_path: Path) -> None:
+    def added() -> str:
+        """Added."""
+        return "called"
+
+    async def story() -> tuple[list[str], list[str]]:
+        async with opened(tmp_path, calls("added"), says("ok"), tools=["read"]) as agent:
+            agent.set_tools(["read", added])
+            await agent.prompt("go")
+            results = [message for message in agent.messages() if isinstance(message, events.ToolResult)]
+            return agent.tools, [block.text for result in results for block in result.content]
+
+    assert play(story()) == (["read", "added"], ["called"])
 
 
 def test_a_tool_of_ones_own_making_is_one(tmp_path: Path) -> None:

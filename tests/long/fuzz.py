@@ -53,11 +53,13 @@ PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgG
 IMAGE = {"type": "image", "data": PIXEL, "mimeType": "image/png"}
 OLD_IMAGE = {"type": "image", "source": {"type": "base64", "data": PIXEL, "mediaType": "image/png"}}
 
+HOST_TOOL = {"name": "lent", "description": "d", "parameters": {"type": "object", "properties": {"x": {"enum": [1]}}}}
+
 PLAIN = (
     *("abort", "abort_bash", "abort_retry", "clear_queue", "clone", "compact", "cycle_model", "cycle_thinking_level"),
     *("export_html", "get_available_models", "get_available_thinking_levels", "get_commands", "get_entries"),
     *("get_fork_messages", "get_last_assistant_text", "get_messages", "get_protocol", "get_session_stats"),
-    *("get_state", "get_tree"),
+    *("get_state", "get_tools", "get_tree"),
     "new_session",
 )
 COMMANDS: list[Json] = [
@@ -98,6 +100,11 @@ COMMANDS: list[Json] = [
     {"type": "navigate", "entryId": "nowhere", "summarize": True, "customInstructions": "short"},
     {"type": "get_entries", "since": ENTRY},
     {"type": "set_session_name", "name": "a name"},
+    {"type": "set_tools", "tools": [HOST_TOOL, {**HOST_TOOL, "name": "other", "replaces": True, "timeoutMs": 5}]},
+    {"type": "set_tools", "tools": []},
+    {"type": "tool_progress", "requestId": "r", "content": [{"type": "text", "text": "so far"}, IMAGE]},
+    {"type": "tool_result", "requestId": "r", "content": "done", "isError": True, "details": {"n": 1}},
+    {"type": "set_active_tools", "names": ["bash", "other"]},
     {"type": "extension_ui_response", "id": "q", "value": "yes"},
     {"type": "extension_ui_response", "id": "q", "confirmed": True},
     {"type": "extension_ui_response", "id": "q", "cancelled": True},

@@ -58,6 +58,16 @@ def test_a_change_of_the_users_settings_takes_effect_and_names_its_origin(tmp_pa
     assert json.loads((tmp_path / "agent" / "settings.json").read_text())["retry"] == {"maxRetries": 9}
 
 
+def test_entries_that_are_left_out_of_an_object_stay_in_the_file_and_this_is_said(tmp_path: Path) -> None:
+    async def work(handle: SessionHandle) -> None:
+        control = handle.settings_control
+        assert await control.change("thinkingBudgets", {"low": 1000, "high": 9000}) == ""
+        assert handle.settings.thinking_budgets == {"low": 1000, "high": 9000}
+        assert "stay in the file" in await control.change("thinkingBudgets", {"low": 2000})
+
+    in_session(tmp_path, work)
+
+
 def test_a_project_that_is_trusted_by_content_stays_trusted_after_a_change_by_the_user(tmp_path: Path) -> None:
     async def work(handle: SessionHandle) -> None:
         control = handle.settings_control

@@ -237,10 +237,10 @@ def test_a_select_dialog_with_many_options_scrolls_to_the_chosen_one() -> None:
 def test_the_cursor_is_at_the_text_of_an_input_dialog() -> None:
     panel = panel_for(Input("1", "Name?", "Ann"))
     assert panel.rows(40, 10, Status()).cursor == (1, 2)
-    assert text_of(panel)[1] == "  Ann"
+    assert text_of(panel)[1] == "> Ann"
     press(panel, "x", "y", "left")
     view = panel.rows(40, 10, Status())
-    assert plain_text(view.lines[1]) == "  xy"
+    assert plain_text(view.lines[1]) == "> xy"
     assert view.cursor == (1, 3)
     assert panel.rows(40, 10, Status(focused=False)).cursor is None
 

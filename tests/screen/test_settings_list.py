@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tau.records.base import to_builtins
-from tau.records.setting_declarations import setting_declarations, value_text
+from tau.records.setting_declarations import setting_declarations
 from tau.records.settings import Settings
 from tau.screen.input_events import Key
 from tau.screen.lines import Line
@@ -39,7 +39,7 @@ def test_every_declared_setting_has_a_sentence_and_its_default_is_one_of_its_val
         value = declaration.value_in(content)
         if declaration.kind == "choice":
             assert value in declaration.choices
-        assert declaration.parse("" if value is None else value_text(value).replace("none", "")) == value
+        assert declaration.parse(declaration.text_of(value)) == value
 
 
 def test_the_kind_of_a_setting_is_that_of_its_declaration() -> None:
@@ -48,7 +48,7 @@ def test_the_kind_of_a_setting_is_that_of_its_declaration() -> None:
     assert BY_PLACE["terminal.reflow"].choices == (True, False, "auto")
     assert BY_PLACE["doubleEscapeAction"].choices == ("tree", "fork", "none")
     assert [BY_PLACE[name].kind for name in ("retry.maxRetries", "theme", "skills")] == ["number", "text", "list"]
-    assert "thinkingBudgets" not in BY_PLACE and "packages" not in BY_PLACE
+    assert BY_PLACE["thinkingBudgets"].kind == BY_PLACE["packages"].kind == "json"
 
 
 @pytest.mark.parametrize(
@@ -58,6 +58,8 @@ def test_the_kind_of_a_setting_is_that_of_its_declaration() -> None:
         ("hideThinkingBlock", "OFF", False),
         ("defaultThinkingLevel", "not set", None),
         ("retry.maxRetries", "7", 7),
+        ("thinkingBudgets", '{"low": 2048}', {"low": 2048}),
+        ("packages", '["a", {"source": "b"}]', ["a", {"source": "b"}]),
         ("skills", "a, b ,", ["a", "b"]),
         ("theme", "light/dark", "light/dark"),
     ],
@@ -66,7 +68,9 @@ def test_a_typed_value_is_parsed(place: str, typed: str, value: object) -> None:
     assert BY_PLACE[place].parse(typed) == value
 
 
-@pytest.mark.parametrize(("place", "typed"), [("retry.maxRetries", "-1"), ("doubleEscapeAction", "jump")])
+@pytest.mark.parametrize(
+    ("place", "typed"), [("retry.maxRetries", "-1"), ("doubleEscapeAction", "jump"), ("packages", "a, b")]
+)
 def test_a_value_of_another_kind_is_refused(place: str, typed: str) -> None:
     with pytest.raises(ValueError, match=place):
         BY_PLACE[place].parse(typed)
@@ -111,5 +115,7 @@ def test_a_hidden_field_shows_dots_and_gives_the_text() -> None:
     field.paste("sk-secret\n")
     field.key(Key("x", "x"), [])
     shown = text(field.rows(60, 10).lines)
-    assert not any("secret" in line for line in shown) and "> " + "•" * 10 in shown
+    assert (
+        not any("secret" in line for line in shown) and "> " + "•" * 10 in shown and "  Stored in auth.json." in shown
+    )
     assert field.key(Key("enter"), ["tui.input.submit"]) == Outcome("confirm", "sk-secretx")

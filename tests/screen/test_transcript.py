@@ -560,3 +560,15 @@ def test_the_label_of_hidden_thinking_can_be_changed(label: str) -> None:
     transcript.apply(MessageStart(ANSWER), 0)
     transcript.apply(MessageUpdate(ThinkingDelta(0, "x")), 0)
     assert shown(transcript) == [label.replace("\x1b", "\\x1b")]
+
+
+def test_a_problem_that_is_reported_again_at_once_is_counted() -> None:
+    transcript = Transcript()
+    for _ in range(3):
+        transcript.add_notice("The queue is full.", "error")
+    transcript.add_notice("ok")
+    transcript.add_notice("ok")
+    transcript.add_notice("The queue is full.", "error")
+    _, rows = transcript.rows(0, 80, 0.0)
+    shown = [plain_text(row) for row in rows if row]
+    assert shown == ["Error: The queue is full. (3 times)", "ok", "ok", "Error: The queue is full."]

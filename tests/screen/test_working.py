@@ -31,6 +31,11 @@ def text(state: Activity, now: float, width: int = 100) -> str:
     return plain_text(working_line(state, now, width))
 
 
+def test_one_token_is_not_tokens() -> None:
+    shown = {count: text(Activity(since=0.0, tokens=count), 1.0) for count in (1, 2)}
+    assert "1 token" in shown[1] and "1 tokens" not in shown[1] and "2 tokens" in shown[2]
+
+
 def test_the_working_line_has_spinner_time_tokens_and_how_to_stop() -> None:
     working = Working()
     assert text(working.state, 0) == ""

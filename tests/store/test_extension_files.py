@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tau.errors import UsageError
-from tau.store.extension_files import NEEDS_NODE, FoundExtension, extension_paths
+from tau.store.extension_files import FoundExtension, extension_paths
 
 
 @pytest.fixture
@@ -98,24 +98,58 @@ def test_settings_can_name_many_at_once(place: Path) -> None:
     assert found(place, entries=[f"{place}/more/*.py"])[1:3] == [("more/a.py", "user"), ("more/b.py", "user")]
 
 
-def test_typescript_is_reported_and_not_loaded(place: Path) -> None:
+def test_typescript_is_found_with_its_package(place: Path) -> None:
     folder = place / "agent" / "extensions"
-    make(folder, "a.ts", "b/index.ts", "c/package.json")
+    make(folder, "a.ts", "b/index.ts", "c/package.json", "d/index.js", "types.d.ts", "e/src/one.ts", "e/more/two.ts")
+    (folder / "e" / "package.json").write_text('{"pi": {"extensions": ["./src/one.ts", "more", "gone.ts"]}}')
     paths, told = look(place)
-    assert [str(one.path.relative_to(place)) for one in paths] == [name for name, _ in USERS]
-    assert told == [f"Not loaded: {folder}/a.ts, {folder}/b/index.ts, {folder}/c/index.ts. {NEEDS_NODE}."]
+    found = {str(one.path.relative_to(folder)): one.package for one in paths if one.path.suffix in (".ts", ".js")}
+    assert found == {
+        "a.ts": None,
+        "b/index.ts": folder / "b",
+        "d/index.js": folder / "d",
+        "e/src/one.ts": folder / "e",
+        "e/more/two.ts": folder / "e",
+    }
+    assert told == []
+
+
+def test_a_folder_on_the_command_line_is_read_by_its_manifest(place: Path) -> None:
+    make(place, "work/pack/lib.ts", "work/pack/main.ts")
+    (place / "work" / "pack" / "package.json").write_text('{"pi": {"extensions": ["main.ts"]}}')
+    assert found(place, "pack", only=True) == [("work/pack/main.ts", "cli")]
+
+
+def test_typescript_is_reported_in_one_line_where_there_is_no_node(place: Path) -> None:
+    folder = place / "agent" / "extensions"
+    make(folder, "a.ts", "b/index.ts")
+    lists = {"user": {}, "project": {}}
+    paths, told = extension_paths(
+        lists, place / "agent", place / "work", trusted=False, node_problem=lambda: "There is no node"
+    )
+    assert [one.path.name for one in paths] == ["pack", "user.py"]
+    assert told == [f"Not loaded: {folder}/a.ts, {folder}/b/index.ts. There is no node."]
+    make(place, "work/x.ts")
+    with pytest.raises(UsageError, match="There is no node"):
+        extension_paths(
+            lists,
+            place / "agent",
+            place / "work",
+            trusted=False,
+            given=["x.ts"],
+            node_problem=lambda: "There is no node",
+        )
 
 
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ("x.ts", "Node host"),
         ("npm:thing", "files and folders only"),
         ("gone.py", "no such file"),
-        ("empty", "no Python"),
+        ("empty", "no extension"),
     ],
 )
 def test_what_was_asked_for_and_cannot_be_is_an_error(place: Path, given: str, told: str) -> None:
-    make(place, "work/x.ts", "work/empty/note.md")
+    make(place, "work/empty/note.md")
     with pytest.raises(UsageError, match=told):
         found(place, given)

@@ -316,3 +316,17 @@ def test_a_shell_is_read_again_only_if_its_status_changed(tmp_path: Path) -> Non
     assert not bound.is_unchanged()
     shell.unlink()
     assert not bound.is_unchanged()
+
+
+def test_a_project_with_only_themes_can_be_trusted_and_its_themes_may_change(agent: Path, tmp_path: Path) -> None:
+    project = tmp_path / "work"
+    (project / ".pi" / "themes").mkdir(parents=True)
+    (project / ".pi" / "themes" / "mine.json").write_text("{}")
+    assert decision_for(agent, project) == Decision(False, [])  # only the terminal interface uses them
+    assert fingerprint(project).files == [".pi/themes"]
+    remember(agent, project)
+    assert is_trusted(agent, project)
+    (project / ".pi" / "themes" / "mine.json").write_text("[]")
+    assert is_trusted(agent, project)
+    (project / ".pi" / "SYSTEM.md").write_text("Do this.")
+    assert not is_trusted(agent, project)

@@ -24,6 +24,7 @@ class Found(NamedTuple):
     path: Path
     given: bool = False
     content: Mapping[str, str] | None = None
+    package: Path | None = None
 
 
 class Lab:

@@ -70,6 +70,7 @@ def test_ten_thousand_queued_messages_are_refused_with_a_sentence(tmp_path: Path
         tau.wait("so far")
         tau.type("q\r" * 10_000)
         tau.wait("queue is full (256 messages)", timeout=TIMEOUT_S)
+        tau.wait("(9,744 times)", timeout=TIMEOUT_S)
         tau.wait(lambda shown: "Working" in shown and tau.box()[1] == "", timeout=TIMEOUT_S)
         tau.type("\x1b[27u")
         tau.wait("Stopped.", timeout=TIMEOUT_S)

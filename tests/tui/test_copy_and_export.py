@@ -70,6 +70,24 @@ def test_copy_takes_the_program_of_the_platform(tmp_path: Path) -> None:
         assert copied(tau) == []
 
 
+def test_copy_in_plain_mode_takes_the_program_or_says_that_there_is_none(tmp_path: Path) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    env = {"DISPLAY": ":9", "WAYLAND_DISPLAY": "", "PATH": f"{programs}:/usr/bin:/bin"}
+    with Interface(tmp_path, "--plain", script=[{"text": "the answer"}], env=env, rows=50) as tau:
+        tau.wait("/help lists")
+        tau.send("hi")
+        tau.wait("the answer")
+        tau.send("/copy")
+        tau.wait("No program for the clipboard was found")
+        (programs / "xclip").write_text(f"#!/bin/sh\ncat > {tmp_path}/clipboard\n")
+        (programs / "xclip").chmod(0o700)
+        tau.send("/copy code")
+        tau.send("/copy")
+        tau.wait("Copied 10 characters with xclip")
+    assert (tmp_path / "clipboard").read_text() == "the answer"
+
+
 def test_export_writes_html_or_the_branch_as_jsonl(tmp_path: Path) -> None:
     work = tmp_path / "work"
     with Interface(tmp_path, script=[{"text": "exported answer"}]) as tau:

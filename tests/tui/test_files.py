@@ -12,7 +12,8 @@ import pytest
 
 from tau.screen.completion import CompletionList, Proposal, Query, query_at
 from tau.screen.editor import Editor
-from tau.tui.completions import ArgumentValue, CommandEntry, Completions, Values
+from tau.tui.argument_value import ArgumentValue
+from tau.tui.completions import CommandEntry, Completions, Values
 from tau.tui.file_index import FileIndex, list_files
 from tau.tui.files import file_proposals, mentioned_files, path_proposals
 

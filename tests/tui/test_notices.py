@@ -9,7 +9,12 @@ class Window:
         self.now = 0.0
         self.written: list[bytes] = []
         self.titles: list[str] = []
-        self.notices = Notices(self.written.append, self.titles.append, lambda: self.now, environment, setting)
+        self.progress: list[bool] = []
+        self.write = self.written.append
+        self.set_title = self.titles.append
+        self.set_progress = self.progress.append
+        self.notices = Notices(self, lambda: self.now, environment)
+        self.notices.setting = setting
 
 
 def test_a_long_run_is_announced_at_a_terminal_without_the_focus() -> None:
@@ -50,3 +55,28 @@ def test_notifications_can_be_turned_off() -> None:
         window.now = 10.0
         window.notices.update()
         assert window.written == expected
+
+
+def test_the_window_shows_a_run_if_the_setting_is_on_also_if_it_changes_meanwhile() -> None:
+    window = Window()
+    window.notices.on_event(AgentStart())
+    window.notices.on_event(AgentSettled())
+    assert not any(window.progress)
+    window.notices.show_progress(True)
+    window.progress.clear()
+    window.notices.on_event(AgentStart())
+    window.notices.show_progress(False)
+    window.notices.show_progress(True)
+    window.notices.on_event(AgentSettled())
+    assert window.progress == [True, False, True, False]
+
+
+def test_the_setting_of_notifications_can_change_while_the_program_runs() -> None:
+    window = Window(TERM="xterm-ghostty")
+    window.notices.on_focus(False)
+    for setting in ("off", "bell"):
+        window.notices.setting = setting
+        window.notices.on_event(AgentStart())
+        window.now += 42.0
+        window.notices.on_event(AgentSettled())
+    assert window.written == [b"\x07"]

@@ -117,12 +117,16 @@ def test_reload_reads_keys_and_themes_again(tmp_path: Path) -> None:
         give(tmp_path, "themes/ember.json")
         (agent / "settings.json").write_text('{"theme": "ember", "defaultThinkingLevel": "medium"}')
         (agent / "keybindings.json").write_text('{"app.model.select": "f7", "app.nothing": "f8"}')
+        (agent / "prompts").mkdir()
+        (agent / "prompts" / "zebra.md").write_text("Count the zebras.")
         tau.send("/reload")
         tau.wait("there is no action 'app.nothing'")
         tau.wait("Reloaded settings, keys, themes")
         assert EMBER_BORDER in tau.raw()
         tau.type("\x1b[18~")  # F7
         tau.wait("scripted/scripted, thinking medium")
+        tau.type("/zeb")
+        tau.wait("→ zebra")
 
 
 def test_a_theme_for_light_and_dark_follows_the_terminal(tmp_path: Path) -> None:

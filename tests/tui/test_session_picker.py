@@ -92,6 +92,30 @@ def test_resume_at_start_opens_the_picker(tmp_path: Path) -> None:
         tau.settle()
 
 
+def test_escape_in_the_picker_at_the_start_ends_the_program(tmp_path: Path) -> None:
+    write_session(tmp_path, "aaa", "first question", "the first answer")
+    with Interface(tmp_path, "--resume", "never sent") as tau:
+        tau.wait("first question")
+        tau.press("escape")
+        assert tau.wait_end() == 0
+        assert "No session was chosen." in tau.screen()
+        tau.assert_restored()
+
+
+def test_the_argument_of_resume_is_completed_with_sessions(tmp_path: Path) -> None:
+    write_session(tmp_path, "aaa-1", "first question", "the first answer", age=7200)
+    write_session(tmp_path, "bbb-2", "second question", "the second answer")
+    with Interface(tmp_path) as tau:
+        tau.start().type("/resume ")
+        tau.wait(lambda shown: "→ second question" in shown and "first question" in shown and "2h" in shown)
+        tau.type("first")
+        tau.wait(lambda shown: "→ first question" in shown and "second" not in shown)
+        tau.press("tab")
+        tau.wait("/resume aaa-1")
+        tau.press("enter")
+        tau.wait("the first answer")
+
+
 def test_ctrl_r_renames_a_session_without_opening_it(tmp_path: Path) -> None:
     path = write_session(tmp_path, "aaa", "first question", "the first answer")
     with Interface(tmp_path) as tau:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tau.screen.colors import color_depth
 from tau.screen.input_events import Focus, Reply
 from tau.tui.terminal_facts import TerminalFacts, supports_hyperlinks
 from tau.tui.terminal_modes import (
@@ -50,6 +51,23 @@ def test_synchronized_updates_are_used_unless_the_terminal_says_no(value: str, s
 )
 def test_some_terminals_do_not_reflow(attributes: str, environment: dict[str, str], reflows: bool) -> None:
     assert facts(Reply("secondaryAttributes", attributes), **environment).reflows is reflows
+
+
+def test_the_setting_decides_about_reflow_before_the_terminal() -> None:
+    found = facts(Reply("secondaryAttributes", "41;390;0"), TMUX="/tmp/tmux")
+    found.reflow_setting = False
+    assert not found.reflows
+    found = facts(Reply("secondaryAttributes", "41;390;0"))
+    found.reflow_setting = True
+    assert found.reflows
+
+
+def test_an_empty_variable_counts_as_not_set() -> None:
+    empty = {"TMUX": "", "SSH_CONNECTION": "", "SSH_TTY": ""}
+    assert (resize_delay(empty), escape_timeout(empty)) == (resize_delay({}), escape_timeout({}))
+    assert not facts(Reply("secondaryAttributes", "41;390;0"), TMUX="").reflows
+    assert supports_hyperlinks({"TERM": "xterm-kitty", "TMUX": ""})
+    assert color_depth({"TERM": "xterm", "TERM_PROGRAM": "iTerm.app", "TMUX": ""}, "auto") == "truecolor"
 
 
 def test_the_last_word_about_the_background_counts() -> None:

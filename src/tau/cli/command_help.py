@@ -3,6 +3,29 @@
 from __future__ import annotations
 
 COMMAND_HELP = {
+    "acp": """\
+usage: tau acp [options]
+       tau acp --setup
+
+Serve an editor (Zed, JetBrains, Neovim, Emacs, ...) over the Agent Client Protocol: JSON-RPC on stdin and stdout, many
+sessions in one process. All options of RPC mode count, but those that choose a session: the client does that.
+
+--setup asks for a provider and an API key, as `tau login` does.
+
+  Zed              "agent_servers": {"tau": {"command": "tau", "args": ["acp"]}}
+  try it           npx acpx --agent "tau acp --model demo" exec "list the files here" """.rstrip(),
+    "attach": """\
+usage: tau attach [ID] [--connect URL] [--token-file FILE] [--plain]
+       tau attach --open [--model PATTERN] [--name NAME] ...
+
+Open the interface on a session of a host (tau serve). The session goes on when you leave. Without an id, choose one
+from a list; --open opens a new session in this folder. ID: the beginning of the id is enough (8 characters).
+
+  --connect URL       the host: unix: (yours, the default), unix:/path/to/socket, http://HOST:PORT, https://...
+  --token-file FILE   the token for a host elsewhere; that of your own host is found by itself
+  --plain             lines only: for screen readers and simple terminals
+
+Programs use: pi --mode rpc --connect URL [--session ID | --open]""",
     "completion": """\
 usage: tau completion bash|zsh|fish
 
@@ -49,13 +72,33 @@ usage: tau mcp list [--json]
        tau mcp login NAME
        tau mcp logout NAME
        tau mcp call SERVER TOOL [JSON]
+       tau mcp serve [--tools A,B] [--cwd DIR] [options]
 
 Manage MCP servers. list starts nothing. add writes to mcp.json in the agent folder, with -l to .pi/mcp.json of this
 project; --from copies servers from a file of Claude, Cursor, VS Code, Codex or opencode. doctor starts each server
 and tells what it offers, what changed, and why one fails. login signs in with OAuth. call prints the result of one
 tool call as JSON.
 
+serve makes tau an MCP server on stdin and stdout. Its tools are tau, which lets the agent work on a prompt, and
+tau_reply, which continues; --tools names what is offered instead, also built-in tools (tau,tau_reply,read,grep).
+Sessions of the folder are resources. The options for models, permissions, sandbox and limits apply to every session.
+
 Exit code 1 if an entry is invalid (list), a server is not ready (doctor) or a call fails (call).""",
+    "serve": """\
+usage: tau serve [--listen ADDRESS:PORT | --no-tcp] [--root DIR ...] [--idle TIME] [--max-live N]
+                 [--answer-timeout SECONDS] [--drain SECONDS] [options of sessions]
+       tau serve status
+       tau serve url
+       tau serve token new --name NAME [--scope watch|drive|admin] | list | revoke NAME
+
+Keep sessions open for clients that come and go: lines on a Unix socket below the agent folder, and HTTP and WebSocket
+with the extra (pip install 'tau-agent[serve]'). Sessions work in the current folder and below each --root. Options such
+as --model, --tools, --permissions and --sandbox set what clients get; clients can narrow them, never widen them.
+
+SIGTERM and Ctrl+C: runs may settle for --drain seconds, then they are aborted and everything is saved.
+tau serve url prints an address that logs a browser in, once and within five minutes. tau serve token manages tokens for
+other programs and machines: watch may read, drive may do everything in sessions, admin may also open and close them.
+tau serve status tells whether a host is running, since when, and which sessions are open.""",
     "sessions": """\
 usage: tau sessions [--all] [--session-dir DIR] [WORD ...]
 

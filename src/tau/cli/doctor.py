@@ -20,8 +20,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tau import __version__
+from tau.cli import doctor_telemetry
 from tau.cli.flags import ParsedArguments
-from tau.errors import UsageError
+from tau.client.host_socket import HostSocket
+from tau.errors import CommandError, UsageError
 from tau.llm.catalog import Catalog, ModelConfig, ProviderConfig, parse_providers
 from tau.mcp.config import Layer, Source, merge_layers
 from tau.records.base import BadRecord, Record, parse
@@ -34,6 +36,7 @@ from tau.runtime.terminal import say, say_marked
 from tau.runtime.tmux import tmux_options
 from tau.screen.terminal_report import TMUX_OPTIONS, environment_notes
 from tau.store.auth import AuthFile, OAuthLogin
+from tau.store.host_files import running_host
 from tau.store.mcp import read_mcp_file
 from tau.store.models import read_models
 from tau.store.paths import agent_dir, working_folder
@@ -57,9 +60,10 @@ class Finding(NamedTuple):
 def main(arguments: ParsedArguments) -> int:
     folder = agent_dir()
     report = {
-        "": list(_machine()),
+        "": [*_machine(), *_telemetry(folder)],
         f"files in {folder}": list(_files(folder)),
         "folders": list(_folders(folder)),
+        "host": [_host(folder)],
         "terminal": list(_terminal(folder)),
         **_usable(folder),
     }
@@ -109,6 +113,16 @@ def _machine() -> Iterator[Finding]:
             )
 
 
+def _telemetry(folder: Path) -> Iterator[Finding]:
+    try:
+        content = parse(_text(folder / "settings.json").encode())
+        enabled = bool(content.get("telemetry", {}).get("enabled"))
+    except (OSError, BadRecord, AttributeError):
+        enabled = False  # what is wrong with the file is a finding of its own
+    for is_wrong, text in doctor_telemetry.findings(enabled, os.environ):
+        yield Finding(WRONG if is_wrong else NOTE, text)
+
+
 def _landlock() -> str:
     from tau.runtime.sandbox import landlock
 
@@ -117,6 +131,21 @@ def _landlock() -> str:
 
 def _bubblewrap() -> str:
     return "bubblewrap" if os.access("/usr/bin/bwrap", os.X_OK) else "no bubblewrap (/usr/bin/bwrap)"
+
+
+def _host(folder: Path) -> Finding:
+    """Whether `tau serve` is running."""
+    info = running_host(folder)
+    if info is None:
+        return Finding(NOTE, "no host is running (tau serve)")
+    started = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(info.started / 1000))
+    what = f"tau serve {info.version} is running since {started} (process {info.pid})"
+    try:
+        with HostSocket(info.socket, "tau-doctor") as host:
+            count = len(host.ask("list_sessions", live=True, all=True)["sessions"])
+    except CommandError as error:
+        return Finding(WRONG, f"{what}, but does not answer: {error}")
+    return Finding(FINE, f"{what}, {count} sessions open")
 
 
 # Problems in files are reported as file:line, which editors understand.

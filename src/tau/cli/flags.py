@@ -22,7 +22,7 @@ class Flag(NamedTuple):
 GROUPS: dict[str, tuple[Flag, ...]] = {
     "output": (
         Flag("print", "p", "", "print the answer and exit; default unless stdin and stdout are TTYs"),
-        Flag("mode", "", "text|json|rpc", "text: the answer; json: one event per line; rpc: for programs"),
+        Flag("mode", "", "text|json|rpc|acp", "text: the answer; json: events; rpc: for programs; acp: for editors"),
         Flag("result", "", "", "in JSON mode, end with a record that summarises the run"),
         Flag("plain", "", "", "at a terminal, lines only: for screen readers and simple terminals"),
         Flag("dialect", "", "NAME", "use an older or newer version of the protocol"),
@@ -55,6 +55,7 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
         Flag("output-schema", "", "FILE", "JSON schema for the result of every prompt"),
         Flag("record", "", "DIR", "record model requests and responses, one file per call"),
         Flag("replay", "", "DIR", "answer from such a folder, without a key or network"),
+        Flag("telemetry", "", "", "send traces and metrics to where the OTEL_... variables say"),
     ),
     "session": (
         Flag("continue", "c", "", "continue this project's last session"),
@@ -66,6 +67,12 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
         Flag("session-dir", "", "DIR", "folder for session files (default: one per project)"),
         Flag("no-session", "", "", "keep the session in memory only"),
         Flag("export", "", "FILE|ID", "export a session as HTML; --export --continue: the last one"),
+    ),
+    "sessions of a host (tau serve)": (
+        Flag("connect", "", "URL", "in RPC mode, use a session of the host at unix:, http://HOST:PORT, ..."),
+        Flag("open", "", "", "with --connect: open a session (default without --session)"),
+        Flag("token-file", "", "FILE", "with --connect and `tau attach`: file with the token of the host"),
+        Flag("abort-at-end", "", "", "with --connect: abort the run when stdin ends"),
     ),
     "prompts, skills and context": (
         Flag("system-prompt", "", "TEXT|FILE", "replace the default system prompt"),
@@ -83,8 +90,21 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
         Flag("no-approve", "na", "", "do not trust this project for this run, even if it is trusted"),
         Flag("remove", "", "", "with `tau trust`: revoke trust in the project"),
     ),
+    "with `tau serve`": (
+        Flag("listen", "", "ADDRESS:PORT", "where to listen for HTTP (default: 127.0.0.1:7717)"),
+        Flag("no-tcp", "", "", "listen on the Unix socket only"),
+        Flag("root", "", "DIR", "another folder in which sessions may work; may be repeated", several=True),
+        Flag("public-url", "", "URL", "the address of the reverse proxy in front of the host"),
+        Flag("insecure-lan", "", "", "listen beyond this machine without TLS"),
+        Flag("scope", "", "SCOPE", "with `tau serve token new`: watch, drive (default) or admin"),
+        Flag("idle", "", "TIME", "close a session that nobody uses after this time (default: 15m)"),
+        Flag("max-live", "", "N", "sessions that are open at once (default: 1000)"),
+        Flag("answer-timeout", "", "SECONDS", "how long a question waits for a client (default: 60)"),
+        Flag("drain", "", "SECONDS", "how long runs may go on after SIGTERM (default: 10)"),
+    ),
     "other": (
         Flag("device", "", "", "with `tau login`: log in with a code on another device"),
+        Flag("setup", "", "", "with `tau acp`: ask for a provider and an API key, as `tau login` does"),
         Flag("theme", "", "PATH", "load a theme, or a folder of them; may be repeated", several=True),
         Flag("no-themes", "", "", "load only the themes of --theme"),
         Flag("use-theme", "", "NAME", "use this theme, not that of the settings"),
@@ -98,12 +118,15 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
 }
 # Commands of the program tau, and what they do.
 COMMANDS = {
+    "acp": "serve an editor over the Agent Client Protocol",
+    "attach": "open the interface on a session of a host (tau serve)",
     "completion": "print a completion script for your shell",
     "doctor": "check the configuration, and report mistakes in it",
     "extension": "write a template for an extension",
     "login": "store an API key, or log in with OAuth",
     "logout": "remove a stored key or login",
-    "mcp": "manage MCP servers: list, add, remove, doctor, login, logout, call",
+    "mcp": "manage MCP servers (list, add, remove, doctor …), or be one (serve)",
+    "serve": "keep sessions open for clients that come and go",
     "sessions": "list the sessions of this project",
     "trust": "trust this project, or revoke the trust",
     "warm": "keep a process ready, so that later starts are faster",

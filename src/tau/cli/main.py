@@ -26,25 +26,33 @@ FRONT_ENDS = {
     "rpc": "tau.rpc.stdio",
     "plain": "tau.tui.plain",
     "tui": "tau.tui.app",
+    "bridge": "tau.rpc.bridge",
+    "attached": "tau.tui.attached",
+    "acp": "tau.acp.stdio",
 }
-MODES = ("text", "json", "rpc")  # values of --mode; tui is the default at a terminal
+MODES = ("text", "json", "rpc", "acp")  # values of --mode; tui is the default at a terminal
 # Flags that do not run the agent.
 TASKS = {"list-models": "tau.cli.models", "export": "tau.cli.export"}
 # Only for the program tau: for pi, a word is a message to the model.
 COMMANDS = {
+    "acp": "tau.acp.stdio",
+    "attach": "tau.cli.attach",
     "completion": "tau.cli.completion",
     "doctor": "tau.cli.doctor",
     "extension": "tau.cli.extension",
+    "fleet": "tau.fleet.command",
     "login": "tau.cli.login",
     "logout": "tau.cli.login",
     "mcp": "tau.cli.mcp",
+    "serve": "tau.serve.command",
     "sessions": "tau.cli.sessions",
     "trust": "tau.cli.trust",
     "warm": "tau.cli.warm.command",
 }
 # First words that pi always takes as a command. They manage packages, which this version does not have.
 PACKAGE_COMMANDS = ("install", "remove", "uninstall", "update", "list", "config")
-OWN_ARGUMENTS = ("mcp",)  # commands that parse what follows them themselves
+SESSION_FLAGS = ("continue", "resume", "session", "session-id", "fork", "name")  # they choose or name a session
+OWN_ARGUMENTS = ("fleet", "mcp")  # commands that parse what follows them themselves
 NO_PROMPT = "There is no prompt: give a message, or pipe text to stdin."
 
 
@@ -112,6 +120,10 @@ def run(program: str, arguments: ParsedArguments) -> int:
     if "version" in flags:
         print(__version__ if program != "pi" else pi_version(flags.get("dialect")))
         return ANSWERED
+    if name == "acp":
+        start_acp(arguments)
+    if name == "attach":
+        _start_connected("attached", arguments)
     task = next((TASKS[flag] for flag in TASKS if flag in flags), COMMANDS.get(name))
     if task is not None:
         module = import_module(task)
@@ -129,7 +141,7 @@ def mode_of(flags: dict[str, str], *, at_a_terminal: bool) -> str:
     mode = flags.get("mode")
     if mode is not None:
         if mode not in MODES:
-            raise UsageError(f'Unknown mode "{mode}". Use --mode text, json or rpc.')
+            raise UsageError(f'Unknown mode "{mode}". Use --mode text, json, rpc or acp.')
         return mode
     if not at_a_terminal or "print" in flags:
         return "text"
@@ -140,14 +152,16 @@ def mode_of(flags: dict[str, str], *, at_a_terminal: bool) -> str:
 def start_mode(mode: str, arguments: ParsedArguments) -> NoReturn:
     """Start a mode. It ends the process."""
     flags = arguments.flags
+    if mode == "acp":
+        start_acp(arguments)
     if "result" in flags and mode != "json":
         raise UsageError("--result is for --mode json")
     if mode == "rpc" and any(word.startswith("@") for word in arguments.words):
         raise UsageError("@file arguments are not supported in RPC mode")
-    signal.signal(signal.SIGTERM, _exit_on_signal)
-    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as nohup sets it
-        signal.signal(signal.SIGHUP, _exit_on_signal)
+    _exit_on_signals()
     load_quickly()
+    if "connect" in flags:
+        _start_connected("bridge", arguments)
     # Before anything else is read: the writing process may be about to write the session that is continued.
     piped = import_module("tau.cli.prompts").read_pipe() if mode in ("text", "json") else ""
     strict = mode in ("text", "plain", "tui")  # clients of the other modes rely on a warning
@@ -175,6 +189,41 @@ def start_mode(mode: str, arguments: ParsedArguments) -> NoReturn:
     raise AssertionError("a front end ends the process")
 
 
+def _start_connected(front_end: str, arguments: ParsedArguments) -> NoReturn:
+    """Start a front end on a session of a host. It ends the process."""
+    module: Any = import_module(FRONT_ENDS[front_end])
+    if front_end == "attached":
+        target = module.Attachment(*import_module("tau.cli.attach").choose(arguments))
+    else:
+        target = import_module("tau.cli.connect").target_of(arguments)
+    gc.enable()
+    module.serve(target)
+    raise AssertionError("a front end ends the process")
+
+
+def start_acp(arguments: ParsedArguments) -> NoReturn:
+    """Serve an ACP client, or with --setup ask for a key at the terminal. Ends the process.
+
+    The configuration is read with the first session: editors wait for the answer to their first request.
+    """
+    if "setup" in arguments.flags:
+        _terminal().log_to_stderr()
+        logins = arguments._replace(words=["login", *arguments.words[1:]])
+        sys.exit(import_module("tau.cli.login").main(logins))
+    chosen = [flag for flag in SESSION_FLAGS if flag in arguments.flags]
+    if chosen:
+        raise UsageError(f"--{chosen[0]} is not for tau acp: the client chooses the session.")
+    if [word for word in arguments.words if word != "acp"]:
+        raise UsageError("tau acp takes no messages: the client sends them.")
+    _exit_on_signals()
+    load_quickly()
+    front_end: Any = import_module(FRONT_ENDS["acp"])
+    gc.freeze()
+    gc.enable()
+    front_end.serve(lambda: import_module("tau.cli.acp_sessions").FlagLoader(arguments))
+    raise AssertionError("a front end ends the process")
+
+
 def load_quickly() -> None:
     """Speed up the start: no garbage collection and no typing_extensions while modules load."""
     gc.disable()  # loaded modules stay, so there is nothing to collect until then
@@ -185,6 +234,12 @@ def load_quickly() -> None:
         sys.modules["typing_extensions"] = None  # type: ignore[assignment]
         import_module("tau.records.base")
         del sys.modules["typing_extensions"]
+
+
+def _exit_on_signals() -> None:
+    signal.signal(signal.SIGTERM, _exit_on_signal)
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as nohup sets it
+        signal.signal(signal.SIGHUP, _exit_on_signal)
 
 
 def _exit_on_signal(number: int, frame: object) -> NoReturn:

@@ -11,7 +11,7 @@ from tau.errors import TauError, UsageError
 from tau.records.base import BadRecord
 from tau.runtime.terminal import complain, emit
 
-# Where each command is implemented: a function of that name with an underscore in front.
+# Where each command is implemented: the function `run_` and its name, or `main` for `serve`.
 COMMANDS = {
     "list": "tau.cli.mcp_servers",
     "doctor": "tau.cli.mcp_servers",
@@ -20,6 +20,7 @@ COMMANDS = {
     "remove": "tau.cli.mcp_edit",
     "login": "tau.cli.mcp_login",
     "logout": "tau.cli.mcp_login",
+    "serve": "tau.cli.mcp_serve",
 }
 EXPOSURES = ("auto", "direct", "deferred", "hidden")
 
@@ -35,6 +36,8 @@ def main(argv: list[str]) -> int:
         emit(COMMAND_HELP["mcp"])
         return 0
     name, *words = argv
+    if name == "serve":  # a front end: it has the options of sessions, and ends the process
+        import_module(COMMANDS[name]).main(words)
     if name not in COMMANDS:
         raise UsageError(f'There is no command "tau mcp {name}". There are: {", ".join(COMMANDS)}')
     split = words.index("--") if "--" in words else len(words)

@@ -21,7 +21,7 @@ HEADER = 16  # bytes: magic number, flags, time of change and size of the source
 
 
 class CompiledLoader(SourceFileLoader):
-    """A loader that has read the compiled code already."""
+    """A loader that has read the compiled code already. It lives as long as the module, the bytes do not."""
 
     def __init__(self, name: str, path: str, code: bytes) -> None:
         self.name = name
@@ -29,7 +29,10 @@ class CompiledLoader(SourceFileLoader):
         self._code = code
 
     def get_code(self, fullname: str) -> CodeType | None:
-        code: CodeType = marshal.loads(memoryview(self._code)[HEADER:])
+        data, self._code = self._code, b""
+        if not data:
+            return super().get_code(fullname)
+        code: CodeType = marshal.loads(memoryview(data)[HEADER:])
         return code
 
 

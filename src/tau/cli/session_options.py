@@ -35,13 +35,13 @@ def create_factory(arguments: ParsedArguments, *, strict: bool = False) -> Sessi
         _check_paths(arguments.lists)
     factory = load(agent_dir(), replace(session_options(arguments), strict=strict))
     hide_in_log(factory.models.keys.known_secrets)
-    _harden(factory, arguments.flags.get("api-key", ""))
+    harden(factory, arguments.flags.get("api-key", ""))
     for warning in factory.warnings:
         complain(f"Warning: {warning}")
     return factory.with_sandbox()
 
 
-def _harden(factory: SessionFactory, key: str) -> None:
+def harden(factory: SessionFactory, key: str) -> None:
     inherited = factory.settings.child_environment
     if not (key or inherited.filter_secrets or inherited.no_new_privileges):
         return
@@ -108,8 +108,10 @@ def session_options(arguments: ParsedArguments, environment: Mapping[str, str] =
             allow_unknown_cost="allow-unknown-cost" in flags,
         ),
         output_schema=flags.get("output-schema"),
+        offline="offline" in flags or environment.get("PI_OFFLINE", "").lower() in ("1", "true", "yes"),
         permissions=flags.get("permissions"),
         sandbox=flags.get("sandbox"),
+        telemetry=True if "telemetry" in flags else None,
         mcp_files=lists.get("mcp-config", ()) if "no-tools" not in flags else (),
         no_mcp="no-mcp" in flags or "no-tools" in flags,
         excluded_tools=tuple(_list(flags.get("exclude-tools", ""))),

@@ -84,6 +84,16 @@ class Calls:
         """Return the commands that a prompt can invoke with `/`."""
         return read(r.SlashCommands, await self.call(c.GetCommands()), "get_commands").commands
 
+    # Tools.
+
+    async def get_tools(self) -> list[r.ListedTool]:
+        """Return all tools, with their source, and which of them the model has. Only tau supports this."""
+        return read(r.ListedTools, await self.call(c.GetTools()), "get_tools").tools
+
+    async def set_active_tools(self, names: Sequence[str]) -> None:
+        """Give the model exactly these tools, from its next call on. Only tau supports this."""
+        await self.call(c.SetActiveTools(list(names)))
+
     async def get_mcp_servers(self) -> r.McpServers:
         """Return the configured MCP servers and their states; not supported by pi."""
         return read(r.McpServers, await self.call(c.GetMcpServers()), "get_mcp_servers")

@@ -12,17 +12,19 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from tau.client.events import LineHead, RpcEvent, UnknownEvent, read_event
 from tau.client.idle import AskState, IdleDetector
+from tau.client.line import MakeLine
 from tau.client.pending import PendingRequest, PendingRequests
-from tau.client.process import AgentProcess
 from tau.client.replies import BadReply, envelope, read
 from tau.client.stream import Events
 from tau.errors import CommandError
 from tau.records.base import BadRecord, decode, encode, parse
 from tau.records.commands import Command, GetState
+from tau.records.host_events import Snapshot
 from tau.records.replies import SessionState
 from tau.wire.lines import LineTooLong
 
@@ -34,17 +36,31 @@ SLOW_COMMANDS = set(
 )
 INTERRUPTING_COMMANDS = {"abort", "new_session", "switch_session", "fork", "clone"}
 STATE_POLL_S = 1.0
+# Called with the id of a command before it is sent: events such as bash_execution_update carry it.
+noted_id: ContextVar[Callable[[str], None] | None] = ContextVar("noted_id", default=None)
+
+
+@contextmanager
+def noted_ids(note: Callable[[str], None]) -> Iterator[None]:
+    """Call `note` with the ids of the commands that are sent in this block."""
+    token = noted_id.set(note)
+    try:
+        yield
+    finally:
+        noted_id.reset(token)
 
 
 class Connection:
-    """Start `child`, then call `open`. `publish` is called with every event before the readers receive it.
+    """Start `line`, then call `open`. `publish` is called with every event before the readers receive it.
 
     `closed` is true when nothing more will be received.
     """
 
-    def __init__(self, publish: Callable[[RpcEvent], None], *, settles: bool, timeout: float | None) -> None:
+    def __init__(
+        self, make_line: MakeLine, publish: Callable[[RpcEvent], None], *, settles: bool, timeout: float | None
+    ) -> None:
         self._publish, self._timeout = publish, timeout
-        self.child = AgentProcess(self._on_line, self._on_end)
+        self.line = make_line(self._on_line, self._on_end)
         self.closed = False
         self._pending = PendingRequests()
         self._idle = IdleDetector(settles)
@@ -66,7 +82,7 @@ class Connection:
         self._stopping = True
         self._lines.clear()
         try:
-            await self.child.stop(gracefully=gracefully)
+            await self.line.stop(gracefully=gracefully)
         finally:
             self._finish()
 
@@ -77,11 +93,13 @@ class Connection:
         self._check_open()
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         call, line = self._pending.register(command, answer, self._idle.runs)
+        if (note := noted_id.get()) is not None:
+            note(call.id)
         seconds = None if call.command in SLOW_COMMANDS else self._timeout
         with self._keep_reading():
             try:
                 async with asyncio.timeout(seconds) as limit:
-                    await self.child.write(line)
+                    await self.line.write(line)
                     return await answer
             except TimeoutError:
                 if not limit.expired():
@@ -93,7 +111,7 @@ class Connection:
 
     def _check_open(self) -> None:
         if self.closed:
-            raise self.child.gone_error()
+            raise self.line.gone_error()
 
     @contextmanager
     def _keep_reading(self) -> Iterator[None]:
@@ -175,11 +193,11 @@ class Connection:
         finally:
             self._pumping = False
         if self._full():
-            self.child.pause()
+            self.line.pause()
         elif self._end_of_output:
             self._finish()
         else:
-            self.child.resume()
+            self.line.resume()
 
     def _full(self) -> bool:
         return not self._blocked_callers and not self._stopping and any(reader.full for reader in self._all_readers())
@@ -196,10 +214,14 @@ class Connection:
             if head.type == "response":
                 self._respond(line)
             else:
-                self._idle.on_event(head.type, bool(head.will_retry))
-                self._publish_event(read_event(head.type, line))
+                event = read_event(head.type, line)
+                if isinstance(event, Snapshot):
+                    self._idle.on_snapshot(active=event.state.is_streaming or event.state.is_compacting)
+                else:
+                    self._idle.on_event(head.type, bool(head.will_retry))
+                self._publish_event(event)
         except BadRecord:
-            self.child.append_stderr(line + b"\n")  # not a record: something printed to stdout
+            self.line.append_stderr(line + b"\n")  # not a record: something printed to stdout
         self._state_changed.set()
 
     def _respond(self, line: bytes) -> None:
@@ -232,7 +254,7 @@ class Connection:
         if self.closed:
             return
         self.closed = True
-        gone = self.child.gone_error()
+        gone = self.line.gone_error()
         self._pending.fail_all(gone)
         for reader in self._all_readers():
             reader.finish(None if self._stopping else gone)

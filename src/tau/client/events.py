@@ -9,8 +9,9 @@ fails because the agent is older or newer.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 
+from tau.client.replies import read_leniently
 from tau.records.base import (
     UNSET,
     BadRecord,
@@ -31,6 +32,16 @@ from tau.records.events import (
     Event,
     MessageEnd,
     MessageStart,
+)
+from tau.records.host_events import (
+    DialogResolved,
+    HostClosing,
+    Pong,
+    SessionChanged,
+    SessionClosed,
+    SessionOpened,
+    SessionStatus,
+    Snapshot,
 )
 from tau.records.messages import User, read_message
 
@@ -58,9 +69,12 @@ class UnknownEvent(Record):
 
 
 DialectEvent = AutoCompactionStart | AutoCompactionEnd
-RpcEvent = AnyEvent | DialectEvent | AnyUiRequest | UnknownEvent
+SessionListEvent = SessionOpened | SessionClosed | SessionStatus
+HostEvent = Snapshot | SessionChanged | DialogResolved | HostClosing | Pong | SessionListEvent
+RpcEvent = AnyEvent | DialectEvent | HostEvent | AnyUiRequest | UnknownEvent
 
-EVENTS: Any = AnyEvent | DialectEvent
+EVENTS: Any = AnyEvent | DialectEvent | HostEvent
+HOST_RECORDS: dict[str, type[Record]] = {str(kind.__struct_config__.tag): kind for kind in get_args(HostEvent)}
 SHAPES: dict[str, Any] = {"extension_ui_request": AnyUiRequest}
 
 
@@ -91,12 +105,21 @@ def read_event(kind: str, line: bytes) -> RpcEvent:
         return attach_source(cast("RpcEvent", decode(shape, line, nesting=None)), line)
     except BadRecord:
         value = parse(line, nesting=None)
+    if kind in HOST_RECORDS:
+        return attach_source(_host_event(kind, value), line)
     converted = CONVERSIONS.get(kind, _unchanged)(value)
     try:
         event = cast("RpcEvent", decode(shape, encode(converted), nesting=None))
     except BadRecord:
         event = _with_foreign_messages(kind, converted) or UnknownEvent(kind, value)
     return attach_source(event, line)
+
+
+def _host_event(kind: str, value: dict[str, Any]) -> RpcEvent:
+    try:
+        return cast("RpcEvent", read_leniently(HOST_RECORDS[kind], value))
+    except BadRecord:
+        return UnknownEvent(kind, value)
 
 
 def _unchanged(value: dict[str, Any]) -> dict[str, Any]:

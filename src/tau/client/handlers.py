@@ -12,12 +12,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 from tau.client.connection import Connection
-from tau.client.events import RpcEvent
-from tau.client.process import AgentGone
+from tau.client.errors import AgentGone
+from tau.client.events import RpcEvent, read_event
 from tau.client.stream import MAX_BUFFERED_EVENTS, Events
 from tau.core.checks.dialog_handlers import Dialog, DialogHandlers, ui_response
 from tau.records.base import encode
 from tau.records.dialogs import Confirm, Editor, Input, Select
+from tau.records.host_events import DialogResolved, Snapshot
 
 PlainHandler = Callable[[RpcEvent], None]
 AsyncHandler = Callable[[RpcEvent], Awaitable[None]]
@@ -27,12 +28,15 @@ FINAL_EVENTS_TIMEOUT_S = 1.0  # for handlers to process the last events
 
 
 class Handlers:
-    def __init__(self) -> None:
+    """`shared`: the session has other clients, so a dialog without a handler is left to them, not cancelled."""
+
+    def __init__(self, *, shared: bool = False) -> None:
+        self._shared = shared
         self.dialogs = DialogHandlers()
         self._plain: list[PlainHandler] = []
         self._async: dict[object, AsyncHandler] = {}
         self._readers: dict[object, tuple[Events, asyncio.Task[None]]] = {}
-        self._dialog_tasks: set[asyncio.Task[None]] = set()
+        self._dialog_tasks: dict[str, asyncio.Task[None]] = {}
         self._connection: Connection | None = None
 
     def attach(self, connection: Connection) -> None:
@@ -43,9 +47,9 @@ class Handlers:
     async def detach(self) -> None:
         """Let the handlers process the remaining events, within FINAL_EVENTS_TIMEOUT_S."""
         self._connection = None
-        for task in self._dialog_tasks:
+        for task in self._dialog_tasks.values():
             task.cancel()
-        tasks = {*self._dialog_tasks, *(task for _, task in self._readers.values())}
+        tasks = {*self._dialog_tasks.values(), *(task for _, task in self._readers.values())}
         if tasks := tasks - {asyncio.current_task()}:
             _, late = await asyncio.wait(tasks, timeout=FINAL_EVENTS_TIMEOUT_S)
             for task in late:
@@ -68,10 +72,28 @@ class Handlers:
                 handler(event)
             except Exception as error:
                 _report("An event handler failed", error)
-        if self._connection is not None and isinstance(event, Select | Confirm | Input | Editor):
-            task = asyncio.ensure_future(self._answer(self._connection, event))
-            self._dialog_tasks.add(task)
-            task.add_done_callback(self._dialog_tasks.discard)
+        if isinstance(event, Select | Confirm | Input | Editor):
+            self._start_dialog(event)
+        elif isinstance(event, DialogResolved) and (task := self._dialog_tasks.get(event.id)):
+            task.cancel()  # another client has answered
+        elif isinstance(event, Snapshot):
+            for dialog in event.dialogs:
+                self._start_open_dialog(dialog)
+
+    def _start_dialog(self, dialog: Dialog) -> None:
+        if self._connection is None or dialog.id in self._dialog_tasks:
+            return
+        if self._shared and not self.dialogs.has_handler(dialog):
+            return
+        task = asyncio.ensure_future(self._answer(self._connection, dialog))
+        self._dialog_tasks[dialog.id] = task
+        task.add_done_callback(lambda _: self._dialog_tasks.pop(dialog.id, None))
+
+    def _start_open_dialog(self, request: Any) -> None:
+        """A dialog of a snapshot: it was opened before this client attached, or while it was away."""
+        event = read_event("extension_ui_request", encode(request))
+        if isinstance(event, Select | Confirm | Input | Editor):
+            self._start_dialog(event)
 
     async def _answer(self, connection: Connection, dialog: Dialog) -> None:
         try:
@@ -79,7 +101,7 @@ class Handlers:
         except Exception as error:
             _report("A dialog handler failed, so the dialog is cancelled", error)
             answer = ui_response(dialog, None)
-        await connection.child.write(encode(answer) + b"\n")
+        await connection.line.write(encode(answer) + b"\n")
 
     def _start_reader(self, key: object) -> None:
         assert self._connection is not None

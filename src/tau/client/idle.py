@@ -36,6 +36,7 @@ class IdleDetector:
         self._phase: Phase = "rest"
         self._before_compaction: Phase = "rest"
         self._slash = self._run_expected = False
+        self._runs_at_snapshot = 0  # prompts that were sent before it may be finished
 
     @property
     def verdict(self) -> Verdict:
@@ -76,6 +77,8 @@ class IdleDetector:
 
     def on_prompt_accepted(self, runs: int, *, slash: bool, handled: bool) -> None:
         """A prompt was accepted. `runs` is the number of runs that had started when it was sent."""
+        if not handled and runs < self._runs_at_snapshot and self._phase == "rest":
+            self._go("unsure")
         if handled or self.runs != runs:
             return
         if self._phase == "rest" or (self._phase in ("ended", "unsure") and not self._settles):
@@ -83,6 +86,13 @@ class IdleDetector:
             self._go("expected")
         elif self._phase in ("ended", "unsure"):
             self._run_expected, self._slash = True, slash
+
+    def on_snapshot(self, *, active: bool) -> None:
+        """Events were missed; this is what a snapshot says of the agent."""
+        self.runs += 1
+        self._runs_at_snapshot = self.runs
+        self._run_expected = False
+        self._go("run" if active else "rest")
 
     def on_prompt_rejected(self) -> None:
         """A prompt that had been accepted was rejected after all."""

@@ -10,12 +10,14 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from subprocess import PIPE
 
-from tau.errors import TauError
-from tau.wire.lines import LineDecoder, LineTooLong
+from tau.client.errors import AgentGone
+from tau.client.line import OnEnd, OnLine
+from tau.wire.lines import LineDecoder
 
 STDERR_BYTES = 64 * 1024  # the last ones are kept
 MAX_LINE_BYTES = 1 << 30  # a response can contain a whole session
@@ -25,21 +27,20 @@ DRAIN_TIMEOUT_S = 1.0  # after the exit, for other processes that still hold its
 STDERR_LINES_IN_ERROR = 20
 
 
-class AgentGone(TauError, ConnectionError):
-    """The agent's process has ended, or was never started. `exit_code` is a negative signal number if a signal killed
-    it.
-    """
+@dataclass(frozen=True)
+class AgentCommand:
+    """How to start an agent."""
 
-    def __init__(self, message: str, exit_code: int | None = None, stderr: str = "") -> None:
-        super().__init__(message)
-        self.exit_code = exit_code
-        self.stderr = stderr
+    argv: Sequence[str]
+    cwd: str | os.PathLike[str] | None
+    env: Mapping[str, str]
 
 
 class AgentProcess(asyncio.SubprocessProtocol):
     """One process. `on_line` is called with each line of its stdout, `on_end` once after the last line."""
 
-    def __init__(self, on_line: Callable[[bytes | LineTooLong], None], on_end: Callable[[], None]) -> None:
+    def __init__(self, command: AgentCommand, on_line: OnLine, on_end: OnEnd) -> None:
+        self._command = command
         self._on_line, self._on_end = on_line, on_end
         self._decoder = LineDecoder(MAX_LINE_BYTES)
         self._stderr = bytearray()
@@ -51,9 +52,17 @@ class AgentProcess(asyncio.SubprocessProtocol):
         self._writable = asyncio.Event()
         self._writable.set()
 
-    async def start(self, argv: Sequence[str], cwd: str | os.PathLike[str] | None, env: Mapping[str, str]) -> None:
+    async def start(self) -> None:
+        command = self._command
         await self._loop.subprocess_exec(
-            lambda: self, *argv, cwd=cwd, env=env, start_new_session=True, stdin=PIPE, stdout=PIPE, stderr=PIPE
+            lambda: self,
+            *command.argv,
+            cwd=command.cwd,
+            env=command.env,
+            start_new_session=True,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
         )
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

@@ -8,10 +8,10 @@ deeply as the session is long, so responses are decoded without our own nesting 
 from __future__ import annotations
 
 from types import NoneType
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from tau.errors import TauError
-from tau.records.base import UNSET, BadRecord, Raw, Record, UnsetType, attach_source, decode, encode, parse, replace
+from tau.records.base import UNSET, BadRecord, Raw, Record, UnsetType, attach_source, convert, decode, encode, parse
 from tau.records.messages import StoredMessage, read_message
 from tau.records.replies import BashResult
 
@@ -66,6 +66,11 @@ def read(kind: type[T], data: bytes, command: str) -> T:
         raise BadReply(f"The agent's answer to {command} cannot be read: {error}") from None
 
 
+def read_leniently(kind: type[T], value: dict[str, Any]) -> T:
+    """Make a record from JSON that may lack optional fields, at any depth. Raises BadRecord."""
+    return _with_missing_fields(kind, value)
+
+
 def read_or_none(kind: type[T], data: bytes, command: str) -> T | None:
     """Like `read`, for commands whose data may be null."""
     return None if data in (b"", b"null") else read(kind, data, command)
@@ -86,18 +91,32 @@ def read_messages(data: bytes, command: str) -> list[StoredMessage]:
 
 
 def _with_missing_fields(kind: type[T], value: dict[str, Any]) -> T:
-    """Decode with placeholders for missing optional fields, then replace those by UNSET."""
-    fields = {**TAU_ONLY_FIELDS.get(kind, {}), **value}
-    unset: dict[str, Any] = {}
+    """Make a record field by field: a missing one is UNSET or None where the record allows it. Raises BadRecord."""
+    given = {**TAU_ONLY_FIELDS.get(kind, {}), **value}
     hints = get_type_hints(kind)
     required = len(kind.__struct_fields__) - len(kind.__struct_defaults__)
-    for name, wire_name in list(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))[:required]:
+    fields: dict[str, Any] = {}
+    for at, (name, wire_name) in enumerate(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True)):
         types = get_args(hints[name])
-        if wire_name in fields or not types:
+        if wire_name in given:
+            fields[name] = _field(hints[name], given[wire_name], wire_name)
+        elif at >= required:
             continue
-        if NoneType in types:
-            fields[wire_name] = None
-        elif UnsetType in types:
-            fields[wire_name] = types[0]()
-            unset[name] = UNSET
-    return replace(decode(kind, encode(fields), nesting=None), **unset)
+        elif UnsetType in types or NoneType in types:
+            fields[name] = UNSET if UnsetType in types else None
+        else:
+            raise BadRecord(f"{wire_name}: missing")
+    return kind(**fields)
+
+
+def _field(hint: Any, value: Any, name: str) -> Any:
+    for kind in (hint, *get_args(hint)):
+        if isinstance(kind, type) and issubclass(kind, Record):
+            if isinstance(value, dict) and kind.__struct_config__.tag is None:
+                return _with_missing_fields(kind, value)
+            if isinstance(value, list) and get_origin(hint) is list and kind.__struct_config__.tag is None:
+                return [_field(kind, item, name) for item in value]
+    try:
+        return convert(value, hint)
+    except BadRecord as error:
+        raise BadRecord(f"{name}: {error}") from None

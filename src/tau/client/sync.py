@@ -13,17 +13,21 @@ import threading
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from tau.client import client, stream
 from tau.client.calls import Images
 from tau.client.client import Executable, Queued
+from tau.client.errors import AgentGone
 from tau.client.events import RpcEvent
-from tau.client.process import AgentGone
+from tau.client.facade import blocking
 from tau.client.stream import MAX_BUFFERED_EVENTS
 from tau.client.sync_calls import SyncCalls
 from tau.concurrency.threads import run_in_thread
 from tau.core.checks.dialog_handlers import Answer, Dialog, Method
+
+if TYPE_CHECKING:
+    from tau.tools import Tool
 
 T = TypeVar("T")
 JOIN_TIMEOUT_S = 5.0  # for a thread that has no work left
@@ -96,14 +100,42 @@ class RpcClient(SyncCalls):
         *,
         dialect: str | None = None,
         timeout: float | None = 60.0,
+        tools: Sequence[Tool | Callable[..., Any]] = (),
     ) -> None:
         self._peer: client.RpcClient = client.RpcClient(
-            cwd, provider, model, args, env, executable, dialect=dialect, timeout=timeout
+            cwd, provider, model, args, env, executable, dialect=dialect, timeout=timeout, tools=tools
         )
         self._loop: LoopThread | None = None
         self._handlers: list[Callable[[RpcEvent], None]] = []
         self._event_thread: threading.Thread | None = None
         self._event_stream: stream.Events | None = None
+
+    @classmethod
+    def connect(
+        cls,
+        url: str = "unix:",
+        *,
+        token: str | None = None,
+        session: str | None = None,
+        open: Mapping[str, Any] | None = None,
+        dialect: str = "1.5",
+        reconnect: bool = True,
+        timeout: float | None = 60.0,
+        tools: Sequence[Tool | Callable[..., Any]] = (),
+    ) -> Self:
+        """Return a client for a session of a host, see `tau.RpcClient.connect`."""
+        facade = cls()
+        facade._peer = client.RpcClient.connect(
+            url,
+            token=token,
+            session=session,
+            open=open,
+            dialect=dialect,
+            reconnect=reconnect,
+            timeout=timeout,
+            tools=tools,
+        )
+        return facade
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         if self._loop is None:
@@ -120,7 +152,7 @@ class RpcClient(SyncCalls):
         try:
             loop.run(self._peer.start())
         except BaseException:
-            if self._peer.exit_code is not None or self._peer.pid is None:  # but not if it was already running
+            if not self._peer.running:  # but not if it was already running
                 self.stop()
             raise
         if self._handlers:
@@ -163,6 +195,11 @@ class RpcClient(SyncCalls):
     def exit_code(self) -> int | None:
         """None while the agent runs; a negative signal number if a signal killed it."""
         return self._peer.exit_code
+
+    @property
+    def running(self) -> bool:
+        """True from `start` until the agent is gone."""
+        return self._peer.running
 
     # Events.
 
@@ -247,6 +284,8 @@ class RpcClient(SyncCalls):
         """Wait until the handlers have processed all events so far, unless a handler is the caller."""
         if self._event_stream is not None and self._event_thread is not threading.current_thread():
             self._wait(self._event_stream.caught_up())
+
+    set_tools = blocking(client.RpcClient.set_tools)
 
     # Dialogs.
 

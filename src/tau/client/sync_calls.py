@@ -30,6 +30,8 @@ class SyncCalls:
     get_session_stats = blocking(Calls.get_session_stats)
     get_last_assistant_text = blocking(Calls.get_last_assistant_text)
     get_commands = blocking(Calls.get_commands)
+    get_tools = blocking(Calls.get_tools)
+    set_active_tools = blocking(Calls.set_active_tools)
     get_mcp_servers = blocking(Calls.get_mcp_servers)
     restart_mcp_server = blocking(Calls.restart_mcp_server)
     set_model = blocking(Calls.set_model)

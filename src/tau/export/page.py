@@ -70,6 +70,30 @@ def page(export: Export) -> Iterator[bytes]:
     yield from parts.tail()
 
 
+def branch_cards(
+    export: Export, *, after: str | None = None, before: str | None = None, limit: int
+) -> tuple[list[tuple[str, str]], bool]:
+    """Id and HTML of cards of the branch that ends at the leaf, and True if older ones were left out.
+
+    With `after`, the cards that are new or have changed since that entry: a result changes the card with its call. With
+    `before`, the cards before that one. Raises KeyError for an entry that is not on the branch.
+    """
+    outline = Outline(export.entries, export.leaf)
+    cwd = export.header.cwd
+    kinds = [title(entry, _call(outline, index), cwd)[0] for index, entry in enumerate(outline.entries)]
+    cards = _Cards(outline, kinds, RenderContext(Highlighter(totals(outline.entries).code), cwd))
+    path = outline.path
+    places = {outline.ids[index]: place for place, index in enumerate(path)}
+    first = 0 if after is None else places[after] + 1
+    last = len(path) if before is None else places[before]
+    owners = [outline.slots[index][0] if index in outline.slots else index for index in path[first:last]]
+    wanted = list(dict.fromkeys(owners))
+    kept = wanted[max(0, len(wanted) - limit) :]
+    html = [cards.article(index, set(path)) for index in kept]
+    ids = [valid_text(outline.ids[index]) for index in kept]
+    return list(zip(ids, map(valid_text, html), strict=True)), len(kept) < len(wanted)
+
+
 def _encoded(html: str) -> bytes:
     return html.encode("utf-8", "replace")
 

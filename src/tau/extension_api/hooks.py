@@ -121,6 +121,9 @@ def start_agent(payload: Payload, result: dict[str, Any], answer: Any) -> tuple[
     if isinstance(answer.get("systemPrompt"), str):
         payload = {**payload, "systemPrompt": answer["systemPrompt"]}
         result = {**result, "systemPrompt": answer["systemPrompt"]}
+    if isinstance(answer.get("systemPromptOptions"), Mapping):
+        payload = {**payload, "systemPromptOptions": answer["systemPromptOptions"]}
+        result = {**result, "systemPromptOptions": answer["systemPromptOptions"]}
     return payload, result, False
 
 

@@ -43,6 +43,7 @@ class Load(Message, tag="load"):
     following: dict[str, str] = {}
     modules: dict[str, str] = {}
     protocol: int = PROTOCOL
+    root: str | UnsetType = UNSET  # the folder of an extension that is not in Python, if it has one of its own
 
 
 class Facts(Message, tag="facts"):
@@ -67,6 +68,13 @@ class Cancel(Message, tag="cancel"):
 
 class Ping(Message, tag="ping"):
     id: int
+
+
+class Piece(Message, tag="piece"):
+    """What an action has so far, before its answer. `ask` is the id of the action."""
+
+    ask: int
+    value: Any
 
 
 class Stop(Message, tag="stop"):
@@ -122,6 +130,7 @@ class Action(Message, tag="action"):
     params: dict[str, Any]
     call: int | UnsetType = UNSET
     session: str | UnsetType = UNSET
+    sync: bool = False  # the extension blocks until the answer is there, which comes on a descriptor of its own
 
 
 class Tell(Message, tag="tell"):
@@ -156,7 +165,7 @@ class Answer(Message, tag="answer"):
     where: str | UnsetType = UNSET
 
 
-FromTau = Load | Facts | Call | Cancel | Ping | Stop | Answer
+FromTau = Load | Facts | Call | Cancel | Ping | Piece | Stop | Answer
 FromExtension = Register | Unregister | Loaded | Failed | Update | Action | Tell | Trouble | Pong | Answer
 
 KINDS = (
@@ -189,6 +198,7 @@ NOTIFICATIONS = {
     "send_message": ("message", "triggerTurn?", "deliverAs?"),
     "send_user_message": ("content", "deliverAs?"),
     "append_entry": ("customType", "data?"),
+    "append_message": ("message",),
     "set_session_name": ("name",),
     "set_label": ("entryId", "label?"),
     "set_active_tools": ("names",),
@@ -196,13 +206,21 @@ NOTIFICATIONS = {
     "abort": (),
     "compact": ("customInstructions?",),
     "shutdown": (),
-    "emit": ("channel", "data?"),
+    "emit": ("channel", "data?", "elsewhere?"),
+    "withdraw": ("ask",),
 }
 QUERIES = {
     "get_all_tools": (),
     "get_commands": (),
     "set_model": ("provider", "modelId"),
-    "get_models": (),
+    "get_models": ("all?",),
+    "get_provider_auth": ("provider",),
+    "get_api_key": ("provider",),
+    "complete": ("model", "context", "options?", "stream?"),
+    "get_builtin_tools": (),
+    "run_tool": ("name", "arguments", "cwd?", "env?"),
+    "get_facts": (),
+    "get_system_prompt_options": (),
     "get_context_usage": (),
     "get_system_prompt": (),
     "get_entries": (),
@@ -213,7 +231,7 @@ QUERIES = {
     "get_header": (),
     "wait_for_idle": (),
     "new_session": ("parentSession?",),
-    "fork": ("entryId",),
+    "fork": ("entryId", "position?"),
     "navigate_tree": ("targetId", "summarize?", "customInstructions?", "replaceInstructions?", "label?"),
     "switch_session": ("sessionPath",),
     "reload": (),
@@ -233,5 +251,9 @@ FACTS = (
     "sessionName",
     "leafId",
     "activeTools",
+    "entryCount",
+    "sessionDir",
+    "scopedModels",
+    "projectTrusted",
 )
 TERMINAL_FACTS = ("editorText", "toolsExpanded", "themes", "theme")  # only in the mode "tui"

@@ -31,6 +31,7 @@ from tau.extension_api.messages import (
     Load,
     Loaded,
     Message,
+    Piece,
     Ping,
     Pong,
     Register,
@@ -268,6 +269,7 @@ MESSAGE_HANDLERS: dict[type[Message], Callable[[TauConnection, Any], None]] = {
     Call: TauConnection._call,
     Cancel: TauConnection._cancel,
     Ping: TauConnection._pong,
+    Piece: lambda connection, message: None,  # no action of this API has parts
     Answer: TauConnection._answered,
     Stop: TauConnection._stop,
 }

@@ -15,16 +15,18 @@ from typing import Any, Self, TypeVar, overload
 from tau.core.agent.structured_output import BadSchema, parse_output_schema
 from tau.core.checks.dialog_handlers import DialogHandler, Method
 from tau.errors import CommandError, UsageError
+from tau.functions.function_tools import function_tool
+from tau.functions.threads import Threads
 from tau.library.arguments import check_prompt
 from tau.library.commands import Commands, Deliver, validated_images
 from tau.library.hook_registrar import HookRegistrar
 from tau.library.hooks import ProgramHooks
 from tau.library.run import Run, RunTracker, run_prompt
 from tau.library.subscriptions import EventHandler, EventHub, Events
-from tau.library.threads import Threads
 from tau.library.wording import python_errors
 from tau.records.messages import Assistant, Image
 from tau.runtime.app.handle import SessionHandle
+from tau.tools import Tool
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -59,6 +61,9 @@ class Agent(Commands):
         if self._closing is not None:
             raise CommandError("The agent was closed.")
         return self._handle
+
+    def _function_tool(self, function: Callable[..., Any]) -> Tool:
+        return function_tool(function, self._threads)
 
     def _spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = self._loop.create_task(work)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from tau.core.checks.images import checked_images
 from tau.errors import CommandError
@@ -38,6 +38,7 @@ from tau.runtime.clock import now
 from tau.runtime.extensions.hook_answers import read_custom
 from tau.runtime.extensions.hooks import Destination
 from tau.runtime.session.operations import Delivery
+from tau.tools import Tool
 
 Entry = AnyEntry | UnknownEntry
 Deliver = Literal["steer", "follow_up"]
@@ -64,6 +65,10 @@ class Commands:
 
     def _require_handle(self) -> SessionHandle:
         """Return the handle of the session. Raises CommandError if the agent is closed."""
+        raise NotImplementedError
+
+    def _function_tool(self, function: Callable[..., Any]) -> Tool:
+        """Make a tool of a function. Raises UsageError if that is not possible."""
         raise NotImplementedError
 
     # State.
@@ -291,11 +296,14 @@ class Commands:
         """Return the names of all available tools."""
         return list(self._require_handle().all_tools())
 
-    def set_tools(self, names: Sequence[str]) -> None:
-        """Make exactly these tools active, from the next turn on."""
-        if unknown := set(names) - set(self.all_tools()):
+    def set_tools(self, names: Sequence[str | Tool | Callable[..., Any]]) -> None:
+        """Make exactly these tools active, from the next turn on: names, and as in `tau.open` functions and
+        `tau.Tool`s.
+        """
+        tools = [self._function_tool(tool) if callable(tool) else tool for tool in names]
+        if unknown := {tool for tool in tools if isinstance(tool, str)} - set(self.all_tools()):
             raise CommandError(f"There is no tool {', '.join(sorted(unknown))}.")
-        self._require_handle().set_tools(names)
+        self._require_handle().set_tools(tools)
 
     # Sessions.
 
@@ -361,7 +369,7 @@ class Commands:
         for entry in self.entries():
             node = Node(entry)
             if isinstance(entry, Label) and entry.target_id in nodes:
-                nodes[entry.target_id].label = entry.label
+                nodes[entry.target_id].label = entry.label or None
             parent = nodes.get(entry.parent_id or "")
             (roots if parent is None else parent.children).append(node)
             nodes[entry.id] = node

@@ -16,8 +16,8 @@ from tau.core.agent.structured_output import TOOL_NAME as STRUCTURED
 from tau.core.checks.dialog_handlers import Answer, Dialog, DialogHandler, DialogHandlers, Method, ui_response
 from tau.extension_api.api import Pi
 from tau.extension_api.schemas import positional_count
+from tau.functions.threads import Threads
 from tau.library.subscriptions import AgentEvent, report
-from tau.library.threads import Threads
 from tau.records.base import to_builtins
 from tau.records.dialogs import Confirm, Editor, Input, Select
 from tau.runtime.app.handle import SessionHandle

@@ -15,12 +15,12 @@ from typing import Any
 from tau.core.agent.budgets import NO_BUDGET
 from tau.core.checks.dialog_handlers import DialogHandler, Method
 from tau.errors import UsageError
+from tau.functions.function_tools import function_tool
+from tau.functions.threads import Threads
 from tau.library.agent import Agent
 from tau.library.arguments import check_names, check_open
-from tau.library.function_tools import function_tool
 from tau.library.hooks import Hook, Permission, ProgramHooks, Setup
 from tau.library.subscriptions import EventHandler, EventHub
-from tau.library.threads import Threads
 from tau.library.wording import in_python, python_errors
 from tau.records.base import encode
 from tau.records.budgets import Budget
@@ -113,6 +113,8 @@ class Opening(Awaitable[Agent]):
     """folder of recorded responses that are replayed instead of calling models"""
     sandbox: SandboxLevel | None = None
     """sandbox level, "workspace" or "strict"; None: as in the settings"""
+    telemetry: Any = None
+    """OpenTelemetry: True, a tracer provider, or False; None: as the environment and the user's settings say"""
     mcp_servers: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """MCP servers by name, as in `mcp.json`; they win over servers of files with the same name"""
     agent_dir: StrPath | None = None
@@ -218,6 +220,7 @@ class Opening(Awaitable[Agent]):
             replay=_path(self.replay),
             permissions=_permissions(self.permissions),
             sandbox=self.sandbox,
+            telemetry=self.telemetry,
             mcp_servers=self.mcp_servers,
         )
 

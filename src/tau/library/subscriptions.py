@@ -8,14 +8,14 @@ so its buffer never grows beyond the size of the conversation.
 from __future__ import annotations
 
 import asyncio
-import inspect
 import weakref
 from collections.abc import Awaitable, Callable
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Self, cast
 
 from tau.concurrency.async_queue import AsyncQueue
 from tau.core.agent.draft import Update
+from tau.functions.threads import is_async
 from tau.records.base import replace
 from tau.records.deltas import TextDelta, ThinkingDelta, ToolCallDelta
 from tau.records.dialogs import AnyUiRequest, UiRequest
@@ -189,10 +189,6 @@ async def _deliver(events: Events, handler: Callable[[AgentEvent], Awaitable[Non
             await handler(event)
         except Exception as error:
             report("An event handler failed", error)
-
-
-def is_async(function: Callable[..., Any]) -> bool:
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
 
 
 def report(message: str, error: BaseException) -> None:

@@ -11,7 +11,7 @@ from operator import or_
 from typing import Any, Literal
 
 from tau.records.base import Record
-from tau.records.messages import Attachment
+from tau.records.messages import Attachment, Image, Text
 from tau.records.models import ThinkingLevel
 
 QueueMode = Literal["all", "one-at-a-time"]
@@ -35,6 +35,22 @@ class ImageGiven(Record):
     source: ImageSource | None = None
 
 
+class HostTool(Record):
+    """A tool of the client. `parameters` is the JSON Schema of an object. `promptSnippet` is its line in the system
+    prompt. A `deferred` tool is offered once `tool_search` has found it. With `replaces`, it takes the place of the
+    built-in tool of the same name. Without `timeoutMs` a call has no time limit.
+    """
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    label: str | None = None
+    timeout_ms: int | None = None
+    prompt_snippet: str | None = None
+    exposure: Literal["direct", "deferred"] | None = None
+    replaces: bool | None = None
+
+
 class Command(Record, tag_field="type"):
     """Base class of commands."""
 
@@ -44,6 +60,7 @@ class Prompt(Command, tag="prompt"):
     queue it.
 
     `outputSchema` is a JSON Schema; the agent returns a value that matches it in a `structured_output` event.
+    `traceparent` is the parent of the run in a trace, in the format of W3C Trace Context.
     """
 
     message: str
@@ -51,6 +68,7 @@ class Prompt(Command, tag="prompt"):
     streaming_behavior: Literal["steer", "followUp"] | None = None
     attachments: list[Attachment] | None = None
     output_schema: dict[str, Any] | None = None
+    traceparent: str | None = None
 
 
 class Steer(Command, tag="steer"):
@@ -256,6 +274,41 @@ class RestartMcpServer(Command, tag="restart_mcp_server"):
     """Start an MCP server again, also one that failed too often. Returns its state."""
 
     server: str
+
+
+class SetTools(Command, tag="set_tools"):
+    """Offer tools that run in the client, from the next model call on. Replaces the whole set; `[]` removes it.
+
+    Each call arrives as a `tool_request` event, and the client answers it with `tool_result`.
+    """
+
+    tools: list[HostTool]
+
+
+class HostToolProgress(Command, tag="tool_progress"):
+    """Report the result of a tool request so far, all of it."""
+
+    request_id: str
+    content: str | list[Text | Image]
+
+
+class HostToolResult(Command, tag="tool_result"):
+    """Answer a tool request. With `isError`, the model is told that the tool failed. `details` are for clients."""
+
+    request_id: str
+    content: str | list[Text | Image]
+    is_error: bool | None = None
+    details: Any = None
+
+
+class GetTools(Command, tag="get_tools"):
+    """Return all tools, and which of them the model has."""
+
+
+class SetActiveTools(Command, tag="set_active_tools"):
+    """Give the model exactly these tools, from the next model call on. Unknown names are ignored."""
+
+    names: list[str]
 
 
 class GetProtocol(Command, tag="get_protocol"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from tau.records.base import UNSET, Record, UnsetType
 from tau.records.messages import AnyMessage, Image, Text
@@ -30,11 +30,22 @@ class Entry(Record, tag_field="type"):
     timestamp: str
 
 
+class CommandKey(NamedTuple):
+    """The client's key of a command that can be repeated, and a digest of the command."""
+
+    key: str
+    digest: str
+
+
 class MessageEntry(Entry, tag="message"):
-    """A message of the conversation."""
+    """A message of the conversation. `key` is the key of the client's command, `keyDigest` a digest of that command:
+    by these, a command that is repeated after the program died is recognised.
+    """
 
     carries = ("message",)
     message: AnyMessage
+    key: Any = UNSET  # text; of whatever shape, the entry is still a message
+    key_digest: Any = UNSET
 
 
 class ModelChange(Entry, tag="model_change"):
@@ -106,10 +117,10 @@ class ContextEdit(Entry, tag="context_edit"):
 
 
 class Label(Entry, tag="label"):
-    """Sets the label of the entry `targetId`, or removes it if `label` is null."""
+    """Sets the label of the entry `targetId`, or removes it if there is no `label`."""
 
     target_id: str
-    label: str | None = None
+    label: str | UnsetType | None = UNSET
 
 
 AnyEntry = (

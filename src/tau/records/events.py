@@ -15,10 +15,14 @@ Limit = Literal["turns", "tokens", "cost", "time"]
 
 
 class Outcome(Record):
-    """The result of a tool: `content` is for the model, `details` for the client."""
+    """The result of a tool: `content` is for the model, `details` for the client.
+
+    With `terminate`, a tool of an extension ends the run: the model is not asked again.
+    """
 
     content: list[Text | Image]
     details: Any = UNSET
+    terminate: bool | UnsetType = UNSET
 
 
 class CompactionResult(Record):
@@ -119,6 +123,25 @@ class ToolEnd(Event, tag="tool_execution_end"):
     result: Outcome
     is_error: bool
     duration_ms: int | UnsetType = UNSET
+
+
+class ToolRequest(Event, tag="tool_request"):
+    """The model calls a tool of this client, which answers with `tool_result`. `timeout` is in milliseconds."""
+
+    id: str
+    tool_call_id: str
+    tool_name: str
+    arguments: dict[str, Any]
+    timeout: int | UnsetType = UNSET
+
+
+class ToolRequestCancelled(Event, tag="tool_request_cancelled"):
+    """The result of a tool request is no longer needed: the run was aborted, the time is over, or the session was
+    left.
+    """
+
+    id: str
+    reason: Literal["aborted", "timeout", "session"]
 
 
 class QueueUpdate(Event, tag="queue_update"):
@@ -261,6 +284,8 @@ AnyEvent = (
     | ToolStart
     | ToolUpdate
     | ToolEnd
+    | ToolRequest
+    | ToolRequestCancelled
     | QueueUpdate
     | CompactionStart
     | CompactionEnd

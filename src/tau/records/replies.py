@@ -261,6 +261,30 @@ class McpServers(Record):
     problems: list[str] = []
 
 
+class ToolNames(Record):
+    """The names of the client's own tools."""
+
+    tools: list[str]
+
+
+class ListedTool(Record):
+    """`source` says where the tool comes from: tau itself, an extension, a client (`set_tools`), an MCP server, or the
+    program that embeds tau. `server` is the MCP server. `active`: the model has it.
+    """
+
+    name: str
+    description: str
+    source: Literal["builtin", "extension", "host", "mcp", "program"]
+    active: bool
+    exposure: Literal["direct", "deferred", "hidden"] = "direct"
+    server: str | UnsetType = UNSET
+    annotations: dict[str, Any] | UnsetType = UNSET
+
+
+class ListedTools(Record):
+    tools: list[ListedTool]
+
+
 class Result(Record, tag_field="type", tag="result"):
     """The last line of JSON mode with `--result`: the outcome of all prompts together.
 

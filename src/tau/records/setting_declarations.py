@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_ty
 from tau.records import settings
 from tau.records.base import Record
 
-Kind = Literal["choice", "number", "text", "list"]
+Kind = Literal["choice", "number", "text", "list", "json"]
 NOT_SET = "not set"
 
 
@@ -47,9 +47,28 @@ class SettingDeclaration(NamedTuple):
             if not text.isascii() or not text.isdigit():
                 raise ValueError(f"{self.place} must be a whole number.")
             return int(text)
+        if self.kind == "json":
+            return self._json(text)
         if self.kind == "list":
             return [part for part in (part.strip() for part in text.split(",")) if part]
         return text
+
+    def _json(self, text: str) -> Any:
+        try:
+            value = json.loads(text)
+        except ValueError:
+            value = None
+        if not isinstance(value, dict | list):
+            raise ValueError(f"{self.place} is written as JSON, such as {{}} or [].")
+        return value
+
+    def text_of(self, value: Any) -> str:
+        """A value as it is typed."""
+        if value is None:
+            return ""
+        if self.kind == "json":
+            return json.dumps(value, ensure_ascii=False)
+        return ", ".join(value) if self.kind == "list" else value_text(value)
 
     def _choice(self, text: str) -> Any:
         for choice in self.choices:
@@ -72,6 +91,8 @@ def value_text(value: Any) -> str:
         return NOT_SET
     if isinstance(value, bool):
         return "on" if value else "off"
+    if value == {}:
+        return "none"
     if isinstance(value, list):
         return ", ".join(map(value_text, value)) or "none"
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -100,7 +121,7 @@ def _declaration(place: str, about: str, hint: Any) -> SettingDeclaration | None
     choices = tuple(choice for kind in kinds for choice in _choices(kind))
     if choices:
         return SettingDeclaration(place, about, "choice", ((None,) if nullable else ()) + choices, nullable)
-    simple: dict[Any, Kind] = {int: "number", str: "text", list[str]: "list"}
+    simple: dict[Any, Kind] = {int: "number", str: "text", list[str]: "list", dict[str, int]: "json", list[Any]: "json"}
     kind = simple.get(kinds[0]) if len(kinds) == 1 else None
     return None if kind is None else SettingDeclaration(place, about, kind, (), nullable)
 

@@ -100,6 +100,19 @@ class TerminalSettings(Record):
     """Colours of 24 bits; with `auto`, the environment decides (`COLORTERM`, `TERM`)."""
     reflow: bool | Literal["auto"] = "auto"
     """Whether the terminal wraps earlier lines again when its width changes; `auto` asks which terminal it is."""
+    show_terminal_progress: bool = False
+    """Show in the tab or the task bar of the terminal that a run is active (OSC 9;4)."""
+
+
+class TelemetrySettings(Record):
+    """OpenTelemetry; see [telemetry](telemetry.md)."""
+
+    enabled: bool = False
+    """Send traces, metrics and logs to where the `OTEL_…` variables say, as `--telemetry`."""
+    propagate_to_commands: bool = False
+    """Pass the trace on to the commands of tools, as `TRACEPARENT`."""
+    propagate_to_models: bool = False
+    """Pass the trace on to model servers, as the header `traceparent`."""
 
 
 class ExtensionSettings(Record):
@@ -112,7 +125,12 @@ class ExtensionSettings(Record):
     load_timeout_ms: Count = 10000
     """Timeout for loading an extension."""
     memory_limit_mb: Count = 2048
-    """Address space limit of an extension process; 0 means no limit."""
+    """Address space limit of an extension process; 0 means no limit. For TypeScript extensions it limits the heap."""
+    node: str | Literal[False] | None = None
+    """Path of the Node program (22.18 or later) that runs TypeScript extensions; by default `node` on PATH. `false`
+    turns them off."""
+    node_processes: Literal["shared", "package"] = "shared"
+    """Run all TypeScript extensions in one Node process, or each package in its own."""
 
 
 class CompatSettings(Record):
@@ -229,6 +247,7 @@ class Settings(Record):
     them."""
     enable_skill_commands: bool = True
     """Offer skills as slash commands."""
+    telemetry: TelemetrySettings = TelemetrySettings()
     extension_host: ExtensionSettings = ExtensionSettings()
     default_project_trust: ProjectTrust = "ask"
     """Trust of a project without a decision. With `ask`, your extensions are asked, and the project is not trusted
@@ -263,6 +282,7 @@ USER_ONLY_SETTINGS = (
     "sandbox",
     "childEnvironment.secretNames",
     "childEnvironment.passNames",
+    "telemetry",
 )
 # A project may switch these on, but not off.
 STRICTER_ONLY = ("childEnvironment.filterSecrets", "childEnvironment.noNewPrivileges")

@@ -1,6 +1,7 @@
 """RPC command handlers.
 
-A handler takes the operations of the session and the command, and with `with_request` also the Request. It returns the
+A handler takes the operations of the session and the command, with `with_request` also the Request, and with
+`with_lender` the tools that this client offers. It returns the
 `data` of the response: a record, None for null, UNSET for no data. It raises CommandError for what cannot be done.
 Handlers that do not wait for anything are plain functions and finish before the next line is handled.
 """
@@ -22,7 +23,7 @@ from tau.records.budgets import Budget
 from tau.records.events import CompactionResult
 from tau.records.models import Model
 from tau.runtime.extensions.hooks import Destination
-from tau.runtime.protocol.dispatcher import HandlerTable
+from tau.runtime.protocol.dispatcher import HandlerTable, ToolLender
 from tau.runtime.protocol.requests import Request
 from tau.runtime.session.operations import QUEUES, Operations
 from tau.wire import dialects
@@ -41,6 +42,7 @@ async def prompt(session: Operations, command: c.Prompt) -> r.Accepted:
             QUEUES[command.streaming_behavior],
             attachments=command.attachments or (),
             output_schema=_output_schema(command.output_schema),
+            trace_parent=command.traceparent,
         )
     )
 
@@ -257,6 +259,34 @@ async def restart_mcp_server(session: Operations, command: c.RestartMcpServer) -
 @handles(c.GetCommands)
 async def get_commands(session: Operations, command: c.GetCommands) -> r.SlashCommands:
     return r.SlashCommands(await session.commands())
+
+
+@handles(c.SetTools, with_lender=True)
+def set_tools(session: Operations, command: c.SetTools, lender: ToolLender) -> r.ToolNames:
+    return r.ToolNames(lender.set_tools(command.tools))
+
+
+@handles(c.HostToolProgress, with_lender=True)
+def tool_progress(session: Operations, command: c.HostToolProgress, lender: ToolLender) -> UnsetType:
+    lender.progress(command.request_id, command.content)
+    return UNSET
+
+
+@handles(c.HostToolResult, with_lender=True)
+def tool_result(session: Operations, command: c.HostToolResult, lender: ToolLender) -> UnsetType:
+    lender.finish(command.request_id, command.content, is_error=command.is_error is True, details=command.details)
+    return UNSET
+
+
+@handles(c.GetTools)
+async def get_tools(session: Operations, command: c.GetTools) -> r.ListedTools:
+    return r.ListedTools(await session.listed_tools())
+
+
+@handles(c.SetActiveTools)
+def set_active_tools(session: Operations, command: c.SetActiveTools) -> UnsetType:
+    session.set_tools(command.names)
+    return UNSET
 
 
 @handles(c.GetProtocol)

@@ -42,11 +42,20 @@ class Server:
 
     async def serve(self, handle: SessionHandle) -> None:
         """Handle lines until the input ends, then wait for everything that was started."""
-        dispatcher = Dispatcher(handle, HANDLERS, self._outbox, self._dialect, self.first_response_sent.set)
+        dispatcher = Dispatcher(
+            handle,
+            HANDLERS,
+            self._outbox,
+            self._dialect,
+            self.first_response_sent.set,
+            new_lender=lambda: handle.host_tools.lender(self._outbox.send_at_once),
+        )
         lines = await self._start(handle, dispatcher) if handle.has_extensions else deque()
         self._transport.deliver_to(partial(self._handle_now, dispatcher))
         await self._handle_lines(dispatcher, lines)
         handle.close_dialogs()
+        if dispatcher.lender is not None:
+            dispatcher.lender.close()
         await dispatcher.wait()
         await handle.settled(COMMAND_TIMEOUT_S)
 

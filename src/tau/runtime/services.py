@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from tau.core.agent.draft import Update
 from tau.llm.types import Transport
@@ -15,7 +15,10 @@ from tau.records.settings import SandboxLevel
 from tau.store.settings import SettingsFile
 from tau.tools import Machine, Tool
 
-Mode = Literal["rpc", "json", "print", "library", "tui"]
+if TYPE_CHECKING:
+    from tau.runtime.telemetry.observer import ObservedSession, SessionObserver
+
+Mode = Literal["rpc", "json", "print", "library", "tui", "acp"]
 # Receives the events of a session. It may return an awaitable: the session then waits for it before it sends more.
 Client = Callable[[Event | Update | UiRequest], Awaitable[None] | None]
 
@@ -28,6 +31,7 @@ class Services(Value):
     settings_file: SettingsFile | None
     sessions: Path | None  # the folder for session files; None keeps them in memory
     script: bytes = b""
-    mode: Mode = "rpc"  # "rpc" and "tui" always have a client that can answer dialogs
+    mode: Mode = "rpc"  # "rpc", "tui" and "acp" always have a client that can answer dialogs
     agent_dir: Path | None = None  # the user's files; None means the default location
     sandbox: SandboxLevel | None = None  # level of the sandbox that confines the machine
+    observe: Callable[[ObservedSession], SessionObserver] | None = None  # telemetry

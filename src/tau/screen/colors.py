@@ -33,7 +33,7 @@ def _detected(environment: Mapping[str, str], true_color: bool | Literal["auto"]
         return "truecolor" if true_color else "256"
     if environment.get("COLORTERM") in ("truecolor", "24bit") or "WT_SESSION" in environment:
         return "truecolor"
-    if environment.get("TERM_PROGRAM") in _TRUE_COLOR_PROGRAMS and "TMUX" not in environment:
+    if environment.get("TERM_PROGRAM") in _TRUE_COLOR_PROGRAMS and not environment.get("TMUX"):
         return "truecolor"
     if any(name in term for name in _TRUE_COLOR_TERMS):
         return "truecolor"

@@ -48,6 +48,7 @@ class Proposal(NamedTuple):
     description: str = ""
     partial: bool = False
     submits: bool = False  # with Enter, the text is sent at once: a command that needs no argument
+    optional: bool = False  # while it is the first row, Enter takes the text as it was typed
 
 
 class Accepted(NamedTuple):
@@ -163,6 +164,8 @@ class CompletionList:
                 case "tui.select.pageDown":
                     self.page(1)
                 case "tui.select.confirm" | "tui.input.submit":
+                    if self.proposals[self.selected].optional and not self.selected:
+                        return False
                     return self.accept(after) or True
                 case "tui.input.tab":
                     accepted = self.accept(after)

@@ -61,7 +61,13 @@ class Transcript:
         self.add(CardSection(card))
 
     def add_notice(self, text: str, kind: NoticeKind = "info") -> None:
-        self.add_card(NoticeCard(text, kind))
+        """A problem that is reported again at once is counted instead of repeated."""
+        last = self._sections[-1] if self._sections else None
+        card = last.block.card if isinstance(last, CardSection) and not last.block.forgotten else None
+        if isinstance(card, NoticeCard) and card.repeat(text, kind):
+            self.changed = True
+        else:
+            self.add_card(NoticeCard(text, kind))
 
     def add_rule(self, text: str) -> None:
         """Another session or branch begins."""

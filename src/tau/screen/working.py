@@ -87,7 +87,7 @@ def _parts(state: Activity, now: float) -> tuple[str, list[tuple[str, str]]]:
         others.append((f"no word for {_seconds(now - state.silent_since)}", "warning"))
     others += [(text, "muted") for text in _budget_texts(state, now)]
     if state.tokens:
-        others.append((f"{count_text(state.tokens)} tokens", "muted"))
+        others.append((f"{count_text(state.tokens)} {'token' if state.tokens == 1 else 'tokens'}", "muted"))
     return first, others
 
 

@@ -1,26 +1,42 @@
 """Finds extension files, without opening them.
 
-An extension is a `.py` file or a folder with an `__init__.py`. A folder of extensions is searched one level deep. The
-extensions of a project are used only if the project is trusted; trust.py covers the same files.
+An extension is a `.py`, `.ts` or `.js` file, or a folder with an `__init__.py`, a `package.json` that names extensions
+of pi, or an `index.ts` or `index.js`. A folder of extensions is searched one level deep. The extensions of a project
+are used only if the project is trusted; trust.py covers the same files.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from tau.core.text.globs import IgnoreRules
 from tau.errors import UsageError
-from tau.records.base import Value
+from tau.records.base import BadRecord, Value, parse
 from tau.store.files import read_small
 from tau.store.path_lists import PathList
 from tau.store.settings import Scope
 
 NODE_SUFFIXES = (".ts", ".js", ".mts", ".mjs", ".cts", ".cjs")
-NEEDS_NODE = "TypeScript extensions need a Node host, which tau does not have yet"
 _SKIPPED = ("__pycache__", "node_modules", "__init__.py")
+
+
+class ExtensionPath(NamedTuple):
+    """`path` is what is loaded. `package` is the folder of an extension for Node that has one of its own."""
+
+    path: Path
+    package: Path | None = None
+
+    @property
+    def top(self) -> Path:
+        """The file or folder with everything that belongs to it."""
+        return self.package or self.path
+
+    @property
+    def needs_node(self) -> bool:
+        return self.path.suffix in NODE_SUFFIXES
 
 
 class FoundExtension(Value):
@@ -29,6 +45,7 @@ class FoundExtension(Value):
     scope: Literal["cli", "project", "user"]
     content: Mapping[str, str] | None = None  # what trust is bound to, see trust.Decision
     base: Path | None = None  # the folder that contains `extensions`, if it was found there; None if it was named
+    package: Path | None = None  # see ExtensionPath
 
     @property
     def source(self) -> Literal["auto", "local", "cli"]:
@@ -47,35 +64,43 @@ def extension_paths(
     given: Sequence[str] = (),
     only_given: bool = False,
     content: Mapping[str, str] | None = None,
+    node_problem: Callable[[], str] = lambda: "",
 ) -> tuple[list[FoundExtension], list[str]]:
     """Return the extensions to load, in order, and warnings about others. `lists` is Layers.lists.
 
-    `content` is what trust in the project is bound to.
+    `content` is what trust in the project is bound to. `node_problem` says why there is no Node; it is called only if
+    an extension needs it.
     Raises UsageError for a path on the command line that cannot be an extension.
     """
-    found = [FoundExtension(path, True, "cli") for text in given for path in _from_flag(text, cwd)]
-    foreign: list[Path] = []
+    found = [
+        FoundExtension(one.path, True, "cli", package=one.package) for text in given for one in _from_flag(text, cwd)
+    ]
     if not only_given:
         scopes: tuple[Scope, ...] = ("project", "user") if trusted else ("user",)
         for scope in scopes:
-            named = _loadable(listed_extensions(lists[scope].get("extensions", ())), foreign)
-            found += [FoundExtension(path, False, scope, content if scope == "project" else None) for path in named]
+            bound = content if scope == "project" else None
+            named = listed_extensions(lists[scope].get("extensions", ()))
+            found += [FoundExtension(one.path, False, scope, bound, package=one.package) for one in named]
         for scope, base in (("project", cwd / ".pi"), ("user", agent_dir)):
             if scope in scopes:
                 entries = PathList(lists[scope].get("extensions", ()))
-                kept = _loadable(filter(entries.allows, in_folder(base / "extensions")), foreign)
+                kept = [one for one in in_folder(base / "extensions") if _allowed(entries, one)]
                 bound = content if scope == "project" else None
-                found += [FoundExtension(path, False, scope, bound, base) for path in kept]
-    return _unique(found), _warnings(foreign)
+                found += [FoundExtension(one.path, False, scope, bound, base, one.package) for one in kept]
+    return _loadable(_unique(found), node_problem)
 
 
-def listed_extensions(lines: Sequence[str]) -> list[Path]:
+def listed_extensions(lines: Sequence[str]) -> list[ExtensionPath]:
     """Return the extensions that a path list of settings includes."""
     entries = PathList(lines)
-    return [path for named in entries.paths() for path in _expand(named) if entries.allows(path)]
+    return [one for named in entries.paths() for one in _expand(named) if _allowed(entries, one)]
 
 
-def in_folder(folder: Path) -> list[Path]:
+def _allowed(entries: PathList, one: ExtensionPath) -> bool:
+    return entries.allows(one.path) and (one.package is None or entries.allows(one.package))
+
+
+def in_folder(folder: Path) -> list[ExtensionPath]:
     """Return the extensions directly in a folder, sorted by name."""
     rules = _ignored(folder)
     try:
@@ -87,46 +112,65 @@ def in_folder(folder: Path) -> list[Path]:
         path = folder / entry.name
         if entry.name.startswith(".") or entry.name in _SKIPPED or rules.ignore(entry.name, path.is_dir()):
             continue
-        if path.is_file() and path.suffix in (".py", *NODE_SUFFIXES):
-            found.append(path)
-        elif path.is_dir() and (main := _main_of(path)):
-            found.append(path if main.suffix == ".py" else main)
+        if path.is_file() and path.suffix in (".py", *NODE_SUFFIXES) and not entry.name.endswith(".d.ts"):
+            found.append(ExtensionPath(path))
+        elif path.is_dir():
+            found += _package(path)
     return found
 
 
-def _from_flag(text: str, cwd: Path) -> list[Path]:
+def _from_flag(text: str, cwd: Path) -> list[ExtensionPath]:
     if text.startswith(("npm:", "git:", "builtin:", "http:", "https:", "ssh:")):
         raise UsageError(f"--extension {text}: this version of tau loads extensions from files and folders only")
     path = Path(os.path.normpath(cwd / os.path.expanduser(text)))
-    paths = list(_expand(path)) if path.is_dir() else [path]
+    paths = _expand(path) if path.is_dir() else [ExtensionPath(path)]
     if not paths:
-        raise UsageError(f"--extension {text}: this folder contains no Python extension")
+        raise UsageError(f"--extension {text}: this folder contains no extension")
     for each in paths:
-        if each.suffix in NODE_SUFFIXES:
-            raise UsageError(f"--extension {text}: {NEEDS_NODE}")
-        if not each.exists():
+        if not each.path.exists():
             raise UsageError(f"--extension {text}: there is no such file")
     return paths
 
 
-def _expand(path: Path) -> list[Path]:
+def _expand(path: Path) -> list[ExtensionPath]:
     """Return a file or package itself, and for any other folder the extensions in it."""
-    if path.is_dir() and not (path / "__init__.py").is_file():
-        return in_folder(path)
-    return [path] if path.exists() else []
+    if not path.is_dir():
+        return [ExtensionPath(path)] if path.exists() else []
+    return _package(path) or in_folder(path)
 
 
-def _main_of(folder: Path) -> Path | None:
-    names = ("__init__.py", "index.ts", "index.js", "package.json")
-    main = next((folder / name for name in names if (folder / name).is_file()), None)
-    return folder / "index.ts" if main is not None and main.name == "package.json" else main
+def _package(folder: Path) -> list[ExtensionPath]:
+    """Return the extensions of a folder that is one package; none if it is not."""
+    if (folder / "__init__.py").is_file():
+        return [ExtensionPath(folder)]
+    named = manifest_entries(folder)
+    if named is not None:
+        return [each for path in named for each in _of_manifest(path, folder)]
+    main = next((folder / name for name in ("index.ts", "index.js") if (folder / name).is_file()), None)
+    return [] if main is None else [ExtensionPath(main, folder)]
 
 
-def _loadable(paths: Iterable[Path], foreign: list[Path]) -> list[Path]:
-    """Return the extensions that Python can load; the others are added to `foreign`."""
-    paths = list(paths)
-    foreign += [path for path in paths if path.suffix in NODE_SUFFIXES]
-    return [path for path in paths if path.suffix not in NODE_SUFFIXES]
+def _of_manifest(path: Path, folder: Path) -> list[ExtensionPath]:
+    """The extensions that one entry of a manifest names: a file, or those in a folder."""
+    if path.is_file():
+        return [ExtensionPath(path, folder if path.suffix in NODE_SUFFIXES else None)]
+    return [
+        ExtensionPath(one.path, folder if one.needs_node else one.package)
+        for one in (_expand(path) if path.is_dir() else [])
+    ]
+
+
+def manifest_entries(folder: Path) -> list[Path] | None:
+    """The paths in `pi.extensions` of a folder's package.json; None if it has no such list."""
+    try:
+        manifest = parse(read_small(folder / "package.json"))
+    except (OSError, BadRecord):
+        return None
+    section = manifest.get("pi") if isinstance(manifest, dict) else None
+    names = section.get("extensions") if isinstance(section, dict) else None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        return None
+    return [Path(os.path.normpath(folder / name)) for name in names]
 
 
 def _unique(found: Iterable[FoundExtension]) -> list[FoundExtension]:
@@ -137,6 +181,19 @@ def _unique(found: Iterable[FoundExtension]) -> list[FoundExtension]:
     return list(by_file.values())
 
 
+def _loadable(found: list[FoundExtension], node_problem: Callable[[], str]) -> tuple[list[FoundExtension], list[str]]:
+    """Return the extensions that can be loaded here, and a warning about those that need Node if there is none."""
+    foreign = [one for one in found if one.path.suffix in NODE_SUFFIXES]
+    problem = node_problem() if foreign else ""
+    if not problem:
+        return found, []
+    for one in foreign:
+        if one.given:
+            raise UsageError(f"--extension {one.path}: {problem}")
+    names = ", ".join(str(one.path) for one in foreign)
+    return [one for one in found if one not in foreign], [f"Not loaded: {names}. {problem}."]
+
+
 def _ignored(folder: Path) -> IgnoreRules:
     lines: list[str] = []
     for name in (".gitignore", ".ignore", ".fdignore"):
@@ -145,8 +202,3 @@ def _ignored(folder: Path) -> IgnoreRules:
         except OSError:
             continue
     return IgnoreRules(lines)
-
-
-def _warnings(foreign: Sequence[Path]) -> list[str]:
-    names = ", ".join(str(path) for path in dict.fromkeys(foreign))
-    return [f"Not loaded: {names}. {NEEDS_NODE}."] if names else []

@@ -18,6 +18,7 @@ from tau.errors import ExtensionFailure
 from tau.store.files import read_small
 
 SUFFIXES = (".py", ".pyc", ".so", ".pyd")
+NODE_SUFFIXES = (".ts", ".mts", ".cts", ".tsx", ".js", ".mjs", ".cjs", ".jsx", ".json", ".node", ".wasm")
 MAX_FILES, MAX_BYTES, MAX_DEPTH = 4096, 64 * 1024 * 1024, 32
 _SKIPPED = ("__pycache__", "node_modules")
 
@@ -30,7 +31,8 @@ def module_files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
     found: list[Path] = []
-    for file in _below(path, ()):
+    suffixes = SUFFIXES if (path / "__init__.py").is_file() else NODE_SUFFIXES
+    for file in _below(path, suffixes, ()):
         found.append(file)
         if len(found) > MAX_FILES:
             raise ExtensionFailure(f"{path} has more than {MAX_FILES} modules, too many to check for changes")
@@ -63,7 +65,7 @@ def trusted_digests(modules: Mapping[str, str], content: Mapping[str, str]) -> d
     return {path: content[real] for path in modules if (real := os.path.realpath(path)) in content}
 
 
-def _below(folder: Path, above: tuple[tuple[int, int], ...]) -> Iterator[Path]:
+def _below(folder: Path, suffixes: tuple[str, ...], above: tuple[tuple[int, int], ...]) -> Iterator[Path]:
     try:
         status = os.stat(folder)
         identity = (status.st_dev, status.st_ino)
@@ -77,6 +79,6 @@ def _below(folder: Path, above: tuple[tuple[int, int], ...]) -> Iterator[Path]:
     for entry in entries:
         if entry.is_dir():
             if not entry.name.startswith(".") and entry.name not in _SKIPPED:
-                yield from _below(folder / entry.name, (*above, identity))
-        elif entry.name.endswith(SUFFIXES):
+                yield from _below(folder / entry.name, suffixes, (*above, identity))
+        elif entry.name.endswith(suffixes):
             yield folder / entry.name

@@ -27,6 +27,9 @@ from tau.store.settings import SettingsFile, as_text, read_layers
 NAMES_NEEDING_TRUST = ("settings.json", "mcp.json", "extensions", "SYSTEM.md", "APPEND_SYSTEM.md")
 # The same outside of `.pi`. A decision of a version of tau that did not read them does not cover them.
 MCP_FILE = ".mcp.json"
+# They are used only if the project is trusted, but have only values, for the terminal interface: trust is not bound to
+# what is in them, and no other mode mentions them.
+HARMLESS_NAMES = (".pi/themes",)
 MAX_FILES, MAX_BYTES, MAX_DEPTH = 4096, 64 * 1024 * 1024, 32
 _KEY = "tau:sha256:"
 MCP_NOT_COVERED = (
@@ -92,6 +95,9 @@ def decide(
         return Decision(True, file.problems)
     elif stored.by_path:
         reason = f" pi trusts {stored.by_path} by its path only; tau requires trust in its content."
+    names = [name for name in names if name not in HARMLESS_NAMES]
+    if not names:
+        return Decision(False, file.problems)
     what = ", ".join(names)
     warning = (
         f"This project is not trusted, so these were ignored: {what}.{reason} "
@@ -119,7 +125,7 @@ def has_mcp_files(agent_dir: Path, cwd: Path) -> bool:
 
 def names_needing_trust(cwd: Path) -> list[str]:
     """Return the files and folders that need trust, relative to the project."""
-    names = [*(f".pi/{name}" for name in NAMES_NEEDING_TRUST), MCP_FILE]
+    names = [*(f".pi/{name}" for name in NAMES_NEEDING_TRUST), MCP_FILE, *HARMLESS_NAMES]
     return [name for name in names if os.path.lexists(cwd / name)]
 
 
@@ -215,7 +221,9 @@ def fingerprint(cwd: Path, *, mcp: bool = True) -> Fingerprint:
     Without `mcp`, as versions of tau did that did not know MCP_FILE.
     """
     cwd = Path(os.path.realpath(cwd))
-    roots = [cwd / name for name in names_needing_trust(cwd) if mcp or name != MCP_FILE]
+    needing = names_needing_trust(cwd)
+    covered = [name for name in needing if name not in HARMLESS_NAMES]
+    roots = [cwd / name for name in covered if mcp or name != MCP_FILE]
     import hashlib
 
     digest, room = hashlib.sha256(), MAX_BYTES
@@ -234,14 +242,15 @@ def fingerprint(cwd: Path, *, mcp: bool = True) -> Fingerprint:
         of_data = hashlib.sha256(data)
         digest.update(hashlib.sha256(os.fsencode(name)).digest() + of_data.digest())
         content[os.path.realpath(path)] = of_data.hexdigest()
-    return Fingerprint(digest.hexdigest(), names, content)
+    harmless = [name for name in needing if name in HARMLESS_NAMES]
+    return Fingerprint(digest.hexdigest(), names + harmless, content)
 
 
 def named_in_settings(cwd: Path) -> Iterator[Path]:
     """Yield the files that the project's settings would run: extensions and the shell."""
     file = SettingsFile(cwd / ".pi" / "settings.json")
     layers = read_layers(file, None)
-    named = listed_extensions(layers.lists["user"].get("extensions", ()))
+    named = [one.top for one in listed_extensions(layers.lists["user"].get("extensions", ()))]
     if layers.settings.shell_path:
         named.append(Path(os.path.normpath(cwd / layers.settings.shell_path)))
     for path in dict.fromkeys(named):
@@ -256,7 +265,8 @@ def _is_in_any(path: Path, roots: list[Path]) -> bool:
 def _files(paths: list[Path], above: tuple[tuple[int, int], ...] = ()) -> Iterator[Path]:
     """Yield every file below the paths, following links, in an order that does not depend on the disk.
 
-    Compiled Python is left out: the extension loader does not use it.
+    Compiled Python is left out: the extension loader does not use it. So are the installed packages of Node, of which
+    the lock file has the digests.
     """
     for path in paths:
         try:
@@ -267,7 +277,7 @@ def _files(paths: list[Path], above: tuple[tuple[int, int], ...] = ()) -> Iterat
             identity = (status.st_dev, status.st_ino)
             if identity in above or len(above) == MAX_DEPTH:
                 raise Untrustable(f"{path} contains itself through a link, or is nested too deeply")
-            names = sorted(name for name in os.listdir(path) if name != "__pycache__")
+            names = sorted(name for name in os.listdir(path) if name not in ("__pycache__", "node_modules"))
         except OSError as error:
             raise Untrustable(f"{path} cannot be read ({error.strerror})") from None
         yield from _files([path / name for name in names], (*above, identity))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import os
 import weakref
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeVar
 
 from tau.errors import ToolError
@@ -20,6 +20,7 @@ from tau.tools.read_tracking import ReadTracker
 T = TypeVar("T")
 Stream = Literal["stdout", "stderr"]
 OutputCallback = Callable[[Stream, bytes], None]
+FileChanged = Callable[[str, bytes | None, bytes], None]  # `None`: the file is new
 
 
 class Exit(Value):
@@ -134,8 +135,11 @@ class Machine(Protocol):
         """Run blocking file work in a thread, so that it does not block the event loop."""
         ...
 
-    def sub_machine(self) -> Machine:
-        """Return a view of the same machine with its own processes: it kills only what was started through it."""
+    def sub_machine(self, variables: Mapping[str, str] | None = None) -> Machine:
+        """Return a view of the same machine with its own processes: it kills only what was started through it.
+
+        `variables` are added to the environment of its commands.
+        """
         ...
 
     def kill_background(self) -> None:
@@ -163,6 +167,7 @@ class ToolContext(Value):
     Images that are too large for models are scaled down unless `resize` is False.
     `withheld(path)` is True if the contents of that file must not be shown.
     `checked(real_path)` is True if the permission check of this call covered that path.
+    `file_changed` takes the path and the contents before and after a change. It is called in a thread.
     """
 
     machine: Machine
@@ -173,6 +178,7 @@ class ToolContext(Value):
     call_id: str = ""
     withheld: Callable[[str], bool] | None = None
     checked: Callable[[str], bool] | None = None
+    file_changed: FileChanged | None = None
 
     def confirm(self, named: str, real: str) -> None:
         """Raise ToolError if `named` leads to another file or folder than when the permission was checked."""
@@ -184,7 +190,8 @@ class Tool(Value):
     """A tool. `snippet` is its line in the system prompt, `guidelines` are added to the prompt if the tool is active.
 
     `parameters` is the schema that models are shown. A tool that accepts more than it shows returns from `schema_for`
-    the schema against which given arguments are validated.
+    the schema against which given arguments are validated. `prepare` changes given arguments before that. A
+    `sequential` tool never runs at the same time as others.
     """
 
     name: str
@@ -194,3 +201,5 @@ class Tool(Value):
     run: Callable[[dict[str, Any], ToolContext], Awaitable[Outcome]]
     guidelines: tuple[str, ...] = ()
     schema_for: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+    prepare: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]] | None = None
+    sequential: bool = False

@@ -48,6 +48,8 @@ async def run(args: dict[str, Any], context: ToolContext) -> Outcome:
             raise Aborted
         files.replace(path, result.data)
         seen.record_write(real, result.data)
+        if context.file_changed is not None:
+            context.file_changed(path, data, result.data)
         what = "text" if args.get("edits") is None else f"{len(edits)} block(s)"
         details = {"diff": result.diff, "patch": result.patch, "firstChangedLine": result.first_changed_line}
         return Outcome([Text(f"Successfully replaced {what} in {name}.")], details)

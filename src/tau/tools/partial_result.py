@@ -1,8 +1,21 @@
-"""The partial result of a cancelled tool, which cannot return it."""
+"""Results of tools that cannot return them: the partial result of a cancelled tool, the blocks of a failed one."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+
+from tau.errors import ToolError
+from tau.records.messages import Image, Text
+
+
+class ErrorResult(ToolError):
+    """A failed call whose result is more than a text. `details` are for clients, None if there are none."""
+
+    def __init__(self, content: Sequence[Text | Image], details: object = None) -> None:
+        super().__init__("\n".join(block.text for block in content if isinstance(block, Text)))
+        self.content = list(content)
+        self.details = details
 
 
 class CancelledWithResult(asyncio.CancelledError):

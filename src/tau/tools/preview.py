@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from tau.core.text.diff import changes, render_diff, split_lines
 from tau.core.text.editing import apply_edits, replace_lone_surrogates
@@ -34,25 +34,54 @@ def preview_change(tool: str, arguments: Mapping[str, Any], cwd: str, files: Fil
         return ""
 
 
+class FileChange(NamedTuple):
+    """`before` is None for a new file."""
+
+    path: str
+    before: bytes | None
+    after: bytes
+
+
+def file_change(tool: str, arguments: Mapping[str, Any], cwd: str, files: Files) -> FileChange | None:
+    """Return the contents before and after a call. None for other tools, a call that would fail and a large file.
+
+    Never raises, and blocks.
+    """
+    try:
+        if tool == "edit":
+            path, before = _edited_file(arguments["path"], cwd, files)
+            return FileChange(path, before, apply_edits(before, edits_of(dict(arguments)), arguments["path"]).data)
+        return _written(arguments, cwd, files) if tool == "write" else None
+    except (ToolError, KeyError, TypeError, ValueError, AttributeError):
+        return None
+
+
 def _edit(arguments: Mapping[str, Any], cwd: str, files: Files) -> str:
     name = arguments["path"]
-    path = resolve_existing(name, cwd, existence_test(files))
-    if files.kind(path) is None:
-        raise ToolError(f"File not found: {name}")
-    before = _content(files, path)
+    _, before = _edited_file(name, cwd, files)
     return apply_edits(before, edits_of(dict(arguments)), name).diff
 
 
+def _edited_file(name: str, cwd: str, files: Files) -> tuple[str, bytes]:
+    path = resolve_existing(name, cwd, existence_test(files))
+    if files.kind(path) is None:
+        raise ToolError(f"File not found: {name}")
+    return path, _content(files, path)
+
+
 def _write(arguments: Mapping[str, Any], cwd: str, files: Files) -> str:
-    name = arguments["path"]
-    path = resolve(name, cwd)
+    change = _written(arguments, cwd, files)
+    old, new = split_lines(change.before or b""), split_lines(change.after)
+    found = changes(old, new)
+    return render_diff(old, new, found) if found else f"{NOTE}The file does not change."
+
+
+def _written(arguments: Mapping[str, Any], cwd: str, files: Files) -> FileChange:
+    path = resolve(arguments["path"], cwd)
     after = replace_lone_surrogates(arguments["content"]).encode()
     if len(after) > MAX_PREVIEW_BYTES:
         raise ToolError(f"The new content has {format_size(len(after))}, too much to show.")
-    before = _content(files, path) if files.kind(path) is not None else b""
-    old, new = split_lines(before), split_lines(after)
-    found = changes(old, new)
-    return render_diff(old, new, found) if found else f"{NOTE}The file does not change."
+    return FileChange(path, _content(files, path) if files.kind(path) is not None else None, after)
 
 
 def _content(files: Files, path: str) -> bytes:

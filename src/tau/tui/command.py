@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, NamedTuple
 
 from tau.runtime.app.handle import SessionHandle
+from tau.tui.argument_value import ArgumentValue
 from tau.tui.surface import Surface
+
+Offered = Sequence[str | ArgumentValue]
 
 
 class Command(NamedTuple):
@@ -14,4 +17,4 @@ class Command(NamedTuple):
     about: str
     run: Callable[[Surface, str], Coroutine[Any, Any, None]]
     hint: str = ""  # its arguments
-    values: Callable[[SessionHandle], Sequence[str]] | None = None  # completions of the argument
+    values: Callable[[SessionHandle], Offered | Awaitable[Offered]] | None = None  # completions of the argument

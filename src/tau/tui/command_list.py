@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from tau.runtime.app.handle import SessionHandle
-from tau.tui.command import Command
+from tau.tui.argument_value import ArgumentValue
+from tau.tui.command import Command, Offered
 from tau.tui.commands import COMMANDS
-from tau.tui.completions import ArgumentValue, CommandEntry
+from tau.tui.completions import CommandEntry
 from tau.tui.extension_calls import ExtensionCalls
 
 FILE_COMMANDS = ("export", "import")  # their argument is a path
+SEARCH_COMMANDS = ("resume",)  # their argument may be anything
 
 
 class CommandList:
@@ -39,11 +42,26 @@ class CommandList:
 
     def _entry(self, command: Command) -> CommandEntry:
         values = None if command.values is None else self._values(command.values)
-        return CommandEntry(command.name, command.about, command.hint, values, command.name in FILE_COMMANDS)
+        return CommandEntry(
+            command.name,
+            command.about,
+            command.hint,
+            values,
+            command.name in FILE_COMMANDS,
+            command.name in SEARCH_COMMANDS,
+        )
 
     async def _completions(self, command: str, prefix: str) -> list[ArgumentValue]:
         items = await self._extension_calls.argument_completions(command, prefix)
         return [ArgumentValue(item.value, item.description) for item in items]
 
-    def _values(self, values: Callable[[SessionHandle], Sequence[str]]) -> Callable[[str], list[ArgumentValue]]:
-        return lambda _: [ArgumentValue(value) for value in values(self._handle)]
+    def _values(
+        self, values: Callable[[SessionHandle], Offered | Awaitable[Offered]]
+    ) -> Callable[[str], Awaitable[list[ArgumentValue]]]:
+        async def offered(_: str) -> list[ArgumentValue]:
+            found = values(self._handle)
+            if inspect.isawaitable(found):
+                found = await found
+            return [value if isinstance(value, ArgumentValue) else ArgumentValue(value) for value in found]
+
+        return offered

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tau.core.text.terminal_text import escape_for_display
 from tau.errors import CommandError
+from tau.runtime.app.handle import SessionHandle
+from tau.tui.argument_value import ArgumentValue
 from tau.tui.command import Command
 from tau.tui.surface import Surface
 
@@ -12,6 +14,12 @@ async def _resume(surface: Surface, rest: str) -> None:
     from tau.tui.session_picking import pick_session
 
     await pick_session(surface, rest)
+
+
+async def _sessions(handle: SessionHandle) -> list[ArgumentValue]:
+    from tau.tui.session_picking import session_values
+
+    return await session_values(handle)
 
 
 async def _new(surface: Surface, rest: str) -> None:
@@ -43,5 +51,5 @@ SESSION_COMMANDS = (
     Command("name", "name the session", _name, "[name]"),
     Command("clone", "continue in a copy of the session", _clone),
     Command("new", "start a new session", _new),
-    Command("resume", "open another session", _resume, "[search]"),
+    Command("resume", "open another session", _resume, "[search]", _sessions),
 )

@@ -15,23 +15,16 @@ from typing import NamedTuple
 from tau.concurrency.threads import run_in_thread
 from tau.screen.completion import Proposal, Query, path_query
 from tau.screen.fuzzy import fuzzy_rank
+from tau.tui.argument_value import ArgumentValue, Values
 from tau.tui.file_index import FileIndex
 from tau.tui.files import file_proposals, path_proposals
-
-
-class ArgumentValue(NamedTuple):
-    value: str
-    description: str = ""
-
-
-Values = Sequence[ArgumentValue]
 
 
 class CommandEntry(NamedTuple):
     """A slash command in the list. `argument_hint` is "<path>" if the command needs it, "[path]" if it may have it.
 
     `values` returns the values of the argument for the text that was typed; they are filtered here. Without it,
-    `completes_files` offers paths.
+    `completes_files` offers paths. `optional`: the argument may also be another text, which Enter takes as it is.
     """
 
     name: str
@@ -39,6 +32,7 @@ class CommandEntry(NamedTuple):
     argument_hint: str = ""
     values: Callable[[str], Values | Awaitable[Values]] | None = None
     completes_files: bool = False
+    optional: bool = False
 
 
 Offer = Callable[[Query, Sequence[Proposal]], None]
@@ -95,8 +89,11 @@ class Completions:
             return await self._paths(query) if command.completes_files or query.forced else ()
         given = command.values(query.text)
         values = await given if inspect.isawaitable(given) else given
-        found = fuzzy_rank(query.text, values, lambda one: one.value)
-        return [Proposal(one.value, one.value, one.description, submits=True) for one in found]
+        found = fuzzy_rank(query.text, values, ArgumentValue.searched)
+        return [
+            Proposal(one.value, one.label or one.value, one.description, submits=True, optional=command.optional)
+            for one in found
+        ]
 
     async def _paths(self, query: Query) -> Sequence[Proposal]:
         """Paths for the last word of the query. The proposals replace the whole query."""

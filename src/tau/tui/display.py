@@ -24,9 +24,10 @@ class Display:
         self._painter = Painter(*terminal.size, palette)
         self._tick_s = REMOTE_TICK_S if environment.get("SSH_CONNECTION") else TICK_S
         self._tick: asyncio.TimerHandle | None = None
-        self._frames = FrameScheduler(self._paint, lambda: terminal.ready, frame_interval_s(environment))
+        self._frames = FrameScheduler(self._paint, terminal.take_turn, frame_interval_s(environment))
         self._next_change: Callable[[], float | None] = lambda: None
         self._full_screen: FullScreen | None = None  # on the alternate screen
+        self._before_frame: Callable[[], None] = lambda: None
         self._after_frame: Callable[[], None] = lambda: None
         terminal.on_ready(lambda: self.changed(at_once=True))
         terminal.on_resize(lambda: None, self._on_resize)
@@ -36,6 +37,10 @@ class Display:
     def on_clock(self, next_change: Callable[[], float | None]) -> None:
         """Paint also at the time that `next_change` returns after each frame."""
         self._next_change = next_change
+
+    def before_frame(self, callback: Callable[[], None]) -> None:
+        """Call `callback` before each frame: what is costly to find out is found out once for all changes."""
+        self._before_frame = callback
 
     def on_frame(self, callback: Callable[[], None]) -> None:
         """Call `callback` after each frame."""
@@ -96,8 +101,15 @@ class Display:
             self._full_screen.resize()
             self.changed(at_once=True)
             return
-        live_top = self._view.transcript.live_top
-        self._painter.resize(rows, columns, reflows=self._terminal.reflows, live_top=live_top)
+        live_top, box_top = self._view.transcript.live_top, self._view.box_top
+        self._painter.resize(
+            rows,
+            columns,
+            reflows=self._terminal.reflows,
+            live_top=live_top,
+            box_top=box_top,
+            misplaced=self._terminal.take_misplaced(),
+        )
         self.changed(at_once=True)
 
     def _on_resume(self) -> None:
@@ -112,6 +124,7 @@ class Display:
 
     def _paint(self) -> None:
         now = asyncio.get_running_loop().time()
+        self._before_frame()
         if self._full_screen is not None:
             self._full_screen.paint()
         else:
@@ -123,8 +136,7 @@ class Display:
         size = Size(*self._terminal.size)
         self._painter.synchronized = self._terminal.facts.synchronized
         data = self._painter.paint(self._view.frame(size, self._painter.first_visible, now))
-        if data:
-            self._terminal.write(data)
+        self._terminal.write_frame(data)
 
     def _schedule_tick(self, now: float) -> None:
         """While something counts time, paint again without an event."""

@@ -8,11 +8,11 @@ from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from typing import Any
 
-from tau import __version__
 from tau.concurrency.threads import run_in_thread
 from tau.core.agent.draft import Update
 from tau.core.agent.queues import QueueName
 from tau.core.checks.exit_codes import ANSWERED
+from tau.errors import TauError
 from tau.records.dialogs import Confirm, Editor, Input, Select, UiRequest
 from tau.records.events import Event
 from tau.records.messages import Image
@@ -37,6 +37,7 @@ from tau.tui.display import Display
 from tau.tui.extension_calls import ExtensionCalls
 from tau.tui.extension_front_end import ScreenFrontEnd
 from tau.tui.extension_screen import ExtensionScreen
+from tau.tui.greeting import greeting
 from tau.tui.keyboard import Keyboard
 from tau.tui.looks import ScreenLooks
 from tau.tui.modals import Modals
@@ -69,7 +70,7 @@ class Interface:
         self.view = _view(handle, factory, calls, self._input)
         themes = ThemeChoice(settings.theme, lambda: theme_places(factory), settings.terminal.true_color)
         self._display = display = Display(terminal, themes.palette(), self.view, os.environ)
-        self._notices = Notices(terminal.write, terminal.set_title, clock, os.environ, settings.notifications)
+        self._notices = Notices(terminal, clock, os.environ)
         self._screen = SessionScreen(handle, SessionFacts(handle, factory), self.view, display, self._notices)
 
         def use_palette() -> None:
@@ -87,6 +88,7 @@ class Interface:
         )
         self._keyboard = self._make_keyboard()
         self._set_hints()
+        self._use_terminal_settings()
         display.on_clock(self._next_change)
         display.on_frame(self._after_frame)
         terminal.on_input(self._on_input)
@@ -119,9 +121,8 @@ class Interface:
     def show(self) -> None:
         """Draw the first frame. What was typed before is in the terminal's input."""
         if not self.handle.settings.quiet_startup:
-            model = self.handle.models.current
-            name = f"{model.provider}/{model.id}" if model else "no model"
-            self.view.transcript.add_notice(f"tau {__version__}, {name}. /help lists the commands, Ctrl+C twice exits.")
+            for text in greeting(self.handle, self.key_label):
+                self.view.transcript.add_notice(text)
         if self.handle.log.message_count:
             self._screen.show_last_lines(self.handle.settings.resume_lines)
         for warning in [*self._input.problems, *self.looks.problems]:
@@ -142,10 +143,24 @@ class Interface:
         for warning in self._extensions.shortcut_warnings(self._keyboard.bindings):
             self.say(warning, "warning")
         self.start(self._warm_up())
-        if pick_session:
-            await submit(self, "/resume")
+        if pick_session and not await self._pick_session():
+            return
         for prompt in prompts:
             await self.handle.submit(prompt.text, prompt.images, "follow_up")
+
+    async def _pick_session(self) -> bool:
+        """Let the person choose the session to continue. If none is chosen, the program ends."""
+        from tau.tui.session_picking import pick_session
+
+        try:
+            chosen = await pick_session(self, "")
+        except TauError as error:
+            self.say(f"Error: {error}", "error")
+            return False
+        if not chosen:
+            self.say("No session was chosen.")
+            self.quit()
+        return chosen
 
     def _preload(self) -> None:
         """Load what the first prompt needs, while the person thinks about it."""
@@ -181,8 +196,18 @@ class Interface:
         settings = self.handle.settings
         self.view.transcript.hide_thinking = settings.hide_thinking_block
         self._input.prompt.completion.show_rows(settings.autocomplete_max_visible)
+        self._use_terminal_settings()
+        self.start(
+            self._input.update_commands()
+        )  # of skills that a setting turns off, or of files that were read again
         self._screen.update_footer()
         self.changed()
+
+    def _use_terminal_settings(self) -> None:
+        settings = self.handle.settings
+        self._notices.setting = settings.notifications
+        self._notices.show_progress(settings.terminal.show_terminal_progress)
+        self._terminal.facts.reflow_setting = settings.terminal.reflow
 
     def _reload_keys(self) -> Sequence[str]:
         """Read keybindings.json again. Returns the mistakes in it."""

@@ -7,7 +7,7 @@ out. screen/attention.py decides.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Literal
+from typing import Literal, Protocol
 
 from tau.core.agent.draft import Update
 from tau.records.dialogs import UiRequest
@@ -18,22 +18,25 @@ from tau.tui.notifications import notification
 Setting = Literal["auto", "bell", "off"]
 
 
-class Notices:
-    """`write` sends bytes to the terminal, `set_title` sets the title of its window; `clock` is in seconds."""
+class Window(Protocol):
+    """The terminal, as far as notices need it."""
 
-    def __init__(
-        self,
-        write: Callable[[bytes], object],
-        set_title: Callable[[str], object],
-        clock: Callable[[], float],
-        environment: Mapping[str, str],
-        setting: Setting = "auto",
-    ) -> None:
-        self._write = write
-        self._set_title = set_title
+    def write(self, data: bytes) -> None: ...
+
+    def set_title(self, title: str) -> None: ...
+
+    def set_progress(self, busy: bool) -> None: ...
+
+
+class Notices:
+    """`clock` is in seconds. `setting` is the one of the same name."""
+
+    def __init__(self, window: Window, clock: Callable[[], float], environment: Mapping[str, str]) -> None:
+        self._window = window
         self._clock = clock
         self._environment = environment
-        self._setting = setting
+        self.setting: Setting = "auto"
+        self._shows_progress = False
         self._attention = Attention()
         self._title = TitleState("")
         self._shown_title: str | None = None
@@ -42,10 +45,15 @@ class Notices:
         """An event of the session: a run has started or settled."""
         if isinstance(event, AgentStart):
             self._attention.run_started(self._clock())
-            self._retitle(self._title._replace(working=True))
+            self._set_working(True)
         elif isinstance(event, AgentSettled):
             self._notify(self._attention.run_settled(self._clock()))
-            self._retitle(self._title._replace(working=False))
+            self._set_working(False)
+
+    def show_progress(self, on: bool) -> None:
+        """Whether the window shows that a run is active."""
+        self._shows_progress = on
+        self._window.set_progress(on and self._title.working)
 
     def on_focus(self, gained: bool) -> None:
         self._attention.focus(gained)
@@ -68,12 +76,17 @@ class Notices:
         self._notify(self._attention.waiting(self._clock()))
 
     def _notify(self, text: str | None) -> None:
-        if text is not None and self._setting != "off":
-            self._write(notification("tau", text, self._environment, bell_only=self._setting == "bell"))
+        if text is not None and self.setting != "off":
+            bell_only = self.setting == "bell"
+            self._window.write(notification("tau", text, self._environment, bell_only=bell_only))
+
+    def _set_working(self, working: bool) -> None:
+        self._retitle(self._title._replace(working=working))
+        self._window.set_progress(self._shows_progress and working)
 
     def _retitle(self, state: TitleState) -> None:
         self._title = state
         title = window_title(state)
         if title != self._shown_title:
             self._shown_title = title
-            self._set_title(title)
+            self._window.set_title(title)

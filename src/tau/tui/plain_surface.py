@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
@@ -15,8 +16,10 @@ from tau.screen.modals import CANCELLED, Modal, Outcome
 from tau.screen.modals.search_list import SearchList
 from tau.store.listing import message_text
 from tau.tui.plain_output import PlainOutput
+from tau.tui.platform import current_platform
 from tau.tui.surface import NoticeKind
 
+NO_CLIPBOARD = "No program for the clipboard was found (wl-copy, xclip, xsel, pbcopy). /export writes a file."
 NEEDS_A_SCREEN = "This needs a screen. Plain mode has only lines."
 
 
@@ -68,7 +71,13 @@ class PlainSurface:
             self.say(f"The message was:\n{text}")
 
     async def copy(self, text: str) -> str:
-        raise CommandError("Plain mode has no clipboard. /export writes the session to a file.")
+        """By a program only: a sequence for the terminal would not be a line."""
+        from tau.tui.clipboard import Clipboard
+
+        copied = await Clipboard(current_platform(os.environ), os.environ, self.handle.cwd).copy(text)
+        if copied.error or copied.sequence:
+            raise CommandError(NO_CLIPBOARD)
+        return f"with {copied.method}"
 
     def show_session(self, title: str, lines: int) -> None:
         self.say(f"This is now: {title}.")

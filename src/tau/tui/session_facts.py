@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from pathlib import Path
 
 from tau.runtime.app.factory import SessionFactory
@@ -10,6 +11,8 @@ from tau.runtime.app.handle import SessionHandle
 from tau.screen.footer import FooterState, Totals, short_folder
 from tau.store.trust import names_needing_trust
 from tau.tui.branch import GitBranch
+
+READING_TOOLS = frozenset({"read", "grep", "find", "ls"})
 
 
 class SessionFacts:
@@ -39,8 +42,12 @@ class SessionFacts:
             provider=model.provider if model is not None and several else "",
             model=model.id if model is not None else "",
             level=handle.models.level if model is not None and model.reasoning else "",
-            flags=self._flags,
+            flags=(*self._flags, "read-only") if _only_reads(handle.active_tools()) else self._flags,
         )
+
+
+def _only_reads(tools: Collection[str]) -> bool:
+    return bool(tools) and READING_TOOLS.issuperset(tools)
 
 
 def _flags(factory: SessionFactory) -> tuple[str, ...]:
@@ -53,6 +60,7 @@ def _flags(factory: SessionFactory) -> tuple[str, ...]:
         for flag in (
             rules,
             f"sandbox: {sandbox.level}" if sandbox is not None else "",
+            "offline" if factory.options.offline else "",
             "untrusted" if not factory.trusted and names_needing_trust(Path(factory.cwd)) else "",
         )
         if flag

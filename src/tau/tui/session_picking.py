@@ -10,8 +10,10 @@ from pathlib import Path
 
 from tau.core.text.terminal_text import escape_for_display
 from tau.records.replies import SessionRow
+from tau.runtime.app.handle import SessionHandle
 from tau.screen.modals.message import MessageModal
 from tau.screen.modals.search_list import ListRow, SearchList
+from tau.screen.modals.session_order import age_text
 from tau.screen.modals.session_picker import (
     DELETE,
     RENAME,
@@ -24,6 +26,7 @@ from tau.screen.modals.session_picker import (
     SessionPicker,
 )
 from tau.screen.modals.session_search import SessionItem
+from tau.tui.argument_value import ArgumentValue
 from tau.tui.session_loading import MAX_TEXT, SessionLoader
 from tau.tui.surface import Surface
 
@@ -39,14 +42,20 @@ HINTS = (
 )
 
 
-async def pick_session(surface: Surface, query: str) -> None:
-    """Let the person choose a session, and open it. `query` is what is searched for at first."""
-    if not surface.has_screen:
-        await _choose_from_lines(surface)
-        return
+async def pick_session(surface: Surface, query: str) -> bool:
+    """Let the person choose a session, and open it. `query` is the id of one, or what is searched for at first.
+
+    False: none was chosen.
+    """
     files = surface.handle.session_files
     paths = await files.paths(everywhere=False)
-    first = [SessionItem(row) for row in await files.heads(paths[:FIRST_ROWS])]
+    rows = await files.heads(paths[:FIRST_ROWS])
+    for row in rows:
+        if row.id == query:
+            return await _open(surface, row)
+    if not surface.has_screen:
+        return await _choose_from_lines(surface)
+    first = [SessionItem(row) for row in rows]
     current = surface.handle.log.path
     facts = PickerFacts(
         surface.handle.cwd, os.path.expanduser("~"), None if current is None else str(current), time.time() * 1000
@@ -64,8 +73,16 @@ async def pick_session(surface: Surface, query: str) -> None:
         outcome = await surface.open(picker)
     finally:
         loader.stop()
-    if outcome.action == "confirm":
-        await _open(surface, outcome.value)
+    return outcome.action == "confirm" and await _open(surface, outcome.value)
+
+
+async def session_values(handle: SessionHandle) -> list[ArgumentValue]:
+    """The latest sessions of this folder but the current one, as completions of /resume."""
+    files = handle.session_files
+    rows = await files.heads((await files.paths(everywhere=False))[:FIRST_ROWS])
+    current = handle.state.current().session_id
+    now = time.time() * 1000
+    return [ArgumentValue(row.id, age_text(now - row.modified), title(row)) for row in rows if row.id != current]
 
 
 async def _rename(surface: Surface, picker: SessionPicker, row: SessionRow, name: str) -> None:
@@ -88,15 +105,17 @@ def title(row: SessionRow) -> str:
     return escape_for_display(" ".join(name[:200].split()))
 
 
-async def _open(surface: Surface, row: SessionRow) -> None:
+async def _open(surface: Surface, row: SessionRow) -> bool:
+    """False: the person did not want it after all."""
     handle = surface.handle
     if handle.log.path is not None and os.path.realpath(handle.log.path) == os.path.realpath(row.path):
-        return
+        return True
     owner = await handle.session_files.owner(row.path)
     if owner is not None:
-        await _offer(surface, row, owner)
-    elif await handle.switch_session(row.path):
+        return await _offer(surface, row, owner)
+    if await handle.switch_session(row.path):
         surface.show_session(title(row), handle.settings.resume_lines)
+    return True
 
 
 # A session that another process has open.
@@ -104,7 +123,7 @@ async def _open(surface: Surface, row: SessionRow) -> None:
 LOOK, COPY, WAIT = range(3)
 
 
-async def _offer(surface: Surface, row: SessionRow, owner: str) -> None:
+async def _offer(surface: Surface, row: SessionRow, owner: str) -> bool:
     rows = [
         ListRow("Look only", "shows its last lines; nothing is opened"),
         ListRow("Fork", "continues in a copy"),
@@ -112,7 +131,7 @@ async def _offer(surface: Surface, row: SessionRow, owner: str) -> None:
     ]
     outcome = await surface.open(SearchList(f"{owner[:1].upper()}{owner[1:]} has this session open", rows))
     if outcome.action != "confirm":
-        return
+        return False
     handle = surface.handle
     if outcome.value == LOOK:
         messages = await handle.session_files.messages(row.path)
@@ -121,7 +140,10 @@ async def _offer(surface: Surface, row: SessionRow, owner: str) -> None:
         if await handle.session_files.open_copy(row.path):
             surface.show_session(f"copy of {title(row)}", handle.settings.resume_lines)
     elif await _freed(surface, row, owner):
-        await _open(surface, row)
+        return await _open(surface, row)
+    else:
+        return False
+    return True
 
 
 async def _freed(surface: Surface, row: SessionRow, owner: str) -> bool:
@@ -144,13 +166,12 @@ async def _freed(surface: Surface, row: SessionRow, owner: str) -> bool:
                 await task
 
 
-async def _choose_from_lines(surface: Surface) -> None:
+async def _choose_from_lines(surface: Surface) -> bool:
     """The list of plain mode."""
     current = surface.handle.state.current().session_id
     rows = [row for row in await surface.handle.sessions(everywhere=False) if row.id != current]
     if not rows:
         surface.say("There is no other session of this project.")
-        return
+        return False
     chosen = await surface.choose("Resume", [title(row) for row in rows])
-    if chosen is not None:
-        await _open(surface, rows[chosen])
+    return chosen is not None and await _open(surface, rows[chosen])

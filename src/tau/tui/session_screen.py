@@ -42,6 +42,8 @@ class SessionScreen:
         self._display = display
         self._notices = notices
         self._collector = GarbageCollector()
+        self._footer_changed = True
+        display.before_frame(self._refresh_footer)
         self.feed = ViewerFeed()
         self.bash_running = 0  # shell commands of the person
 
@@ -66,8 +68,15 @@ class SessionScreen:
     # Footer and title.
 
     def update_footer(self) -> None:
-        self._view.footer.state = self._facts.footer()
-        self.update_title()
+        """What the footer says may have changed. The next frame finds it out: in a long session that takes time."""
+        self._footer_changed = True
+        self._display.changed()
+
+    def _refresh_footer(self) -> None:
+        if self._footer_changed:
+            self._footer_changed = False
+            self._view.footer.state = self._facts.footer()
+            self.update_title()
 
     def update_title(self) -> None:
         name = self._view.footer.state.name or os.path.basename(self._handle.cwd)

@@ -147,7 +147,7 @@ class SettingsMenu:
         if declaration.place == "theme":
             await self._choose_theme(value)
             return
-        text = "" if value is None else ", ".join(value) if declaration.kind == "list" else value_text(value)
+        text = declaration.text_of(value)
         outcome = await self._surface.open(TextField(declaration.place, _sentences(declaration), text))
         if outcome != CANCELLED:
             try:

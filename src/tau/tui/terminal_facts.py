@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 from tau.screen.colors import is_light
 from tau.screen.input_events import Focus, Reply
@@ -21,7 +22,7 @@ _VTE_WITH_HYPERLINKS = 5000
 
 def supports_hyperlinks(environment: Mapping[str, str]) -> bool:
     """Whether the terminal is known to show OSC 8 as links. Others would hide the address of a link."""
-    if "TMUX" in environment or environment.get("TERM", "").startswith("screen"):
+    if environment.get("TMUX") or environment.get("TERM", "").startswith("screen"):
         return False
     vte = environment.get("VTE_VERSION", "")
     return (
@@ -38,6 +39,7 @@ class TerminalFacts:
         self._environment = environment
         self.answers: dict[str, str] = {}  # by the name of the reply; modes as "mode 2026"
         self.complete = False  # the answer to the last question is there
+        self.reflow_setting: bool | Literal["auto"] = "auto"
         self.focused = True  # until the terminal says otherwise
 
     def learn(self, reply: Reply | Focus) -> None:
@@ -75,7 +77,9 @@ class TerminalFacts:
     @property
     def reflows(self) -> bool:
         """Whether the terminal wraps lines again when its width changes."""
-        if "TMUX" in self._environment:
+        if self.reflow_setting != "auto":
+            return self.reflow_setting
+        if self._environment.get("TMUX"):
             return True
         if self._environment.get("TERM", "").partition("-")[0].rstrip("0123456789") in _TERMS_WITHOUT_REFLOW:
             return False

@@ -60,7 +60,7 @@ def escape_timeout(environment: Mapping[str, str]) -> float:
     milliseconds = environment.get("PI_TUI_ESC_TIMEOUT", "")
     if milliseconds.isascii() and milliseconds.isdigit():
         return int(milliseconds) / 1000
-    return 0.1 if "SSH_CONNECTION" in environment or "SSH_TTY" in environment else 0.025
+    return 0.1 if environment.get("SSH_CONNECTION") or environment.get("SSH_TTY") else 0.025
 
 
 def resize_delay(environment: Mapping[str, str]) -> float:
@@ -68,7 +68,7 @@ def resize_delay(environment: Mapping[str, str]) -> float:
 
     tmux changes its grid at once and tells the program up to 250 ms later; what is drawn in between destroys rows.
     """
-    return 0.35 if "TMUX" in environment else 0.06
+    return 0.35 if environment.get("TMUX") else 0.06
 
 
 class ModeList:

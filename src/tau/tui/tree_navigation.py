@@ -13,10 +13,10 @@ from tau.records.replies import Navigated
 from tau.runtime.app.handle import SessionHandle
 from tau.runtime.clock import iso
 from tau.runtime.extensions.hooks import Destination
-from tau.screen.modals.text_prompt import TextPrompt
+from tau.screen.modals.message import MessageModal
+from tau.screen.modals.text_field import TextField
 from tau.screen.modals.tree import COPY, EDIT_LABEL, TreeModal
 from tau.screen.modals.tree_filter import shown_entries
-from tau.screen.modals.waiting import Waiting
 from tau.screen.viewer.entry_text import entry_text
 from tau.tui.surface import Surface
 
@@ -84,7 +84,7 @@ async def _choose_from_lines(surface: Surface, made: TreeOutline) -> None:
 
 async def _edit_label(surface: Surface, modal: TreeModal, at: int, entry_id: str) -> None:
     before = modal.label(at)
-    outcome = await surface.open(TextPrompt("Label", before, placeholder="empty removes the label"))
+    outcome = await surface.open(TextField("Label", text=before, placeholder="empty removes the label"))
     if outcome.action != "confirm" or (label := " ".join(outcome.value.split())) == before:
         return
     await surface.handle.set_label(entry_id, label or None)
@@ -134,7 +134,7 @@ async def _with_summary(surface: Surface, entry_id: str) -> Destination | None:
             return None
         if SUMMARY_OPTIONS[chosen] != OWN_SUMMARY or not surface.has_screen:
             return Destination(entry_id, summarize=SUMMARY_OPTIONS[chosen] != NO_SUMMARY)
-        outcome = await surface.open(TextPrompt("Instructions for the summary", multiline=True))
+        outcome = await surface.open(TextField("Instructions for the summary", multiline=True))
         if outcome.action == "confirm":
             return Destination(entry_id, summarize=True, instructions=outcome.value.strip() or None)
 
@@ -145,7 +145,8 @@ async def _navigate(surface: Surface, destination: Destination) -> Navigated:
     if not destination.summarize or not surface.has_screen:
         return await handle.navigate(destination)
     work = asyncio.ensure_future(handle.navigate(destination))
-    waiting = asyncio.ensure_future(surface.open(Waiting("Summarising the branch that you leave…")))
+    message = MessageModal("Summary", "Summarising the branch that you leave…", hint_of_escape="Esc cancels")
+    waiting = asyncio.ensure_future(surface.open(message))
     try:
         await asyncio.wait({work, waiting}, return_when=asyncio.FIRST_COMPLETED)
         while not work.done():  # Escape may have come before the summary began

@@ -92,7 +92,8 @@ def classify(value: Any) -> Message:
     id = value.get("id")
     known_id: Id | None = id if _is_id(id) else None
     if value.get("jsonrpc") != "2.0":
-        raise InvalidMessage('"jsonrpc" must be "2.0".', id=known_id, response="method" not in value)
+        is_response = "method" not in value and ("result" in value or "error" in value)
+        raise InvalidMessage('"jsonrpc" must be "2.0".', id=known_id, response=is_response)
     if "method" in value:
         return _call(value, known_id)
     if "result" in value or "error" in value:

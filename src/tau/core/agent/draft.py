@@ -255,16 +255,28 @@ class Update:
         # Approximate memory held while the update is queued.
         self.weight = len(delta.delta) if isinstance(delta, _JOINABLE) else 0
 
-    def absorb(self, later: Update) -> bool:
-        """Merge the next delta of the same block: deltas are joined, the later mark wins. Return False if it cannot
-        be merged.
-        """
+    def copy(self) -> Update:
+        """An update that may absorb others while this one stays as it is."""
+        made = Update(self._draft, self.delta, self.mark)
+        made._more, made.weight = None if self._more is None else [*self._more], self.weight
+        return made
+
+    def joins(self, later: Update) -> bool:
+        """True if `later` is the next delta of the same block, so that `absorb` can merge it."""
         first, second = self.delta, later.delta
         if type(first) is not type(second) or not isinstance(first, _JOINABLE) or later._draft is not self._draft:
             return False
         assert isinstance(second, _JOINABLE)
-        if first.content_index != second.content_index:
+        return first.content_index == second.content_index
+
+    def absorb(self, later: Update) -> bool:
+        """Merge the next delta of the same block: deltas are joined, the later mark wins. Return False if it cannot
+        be merged.
+        """
+        if not self.joins(later):
             return False
+        first, second = self.delta, later.delta
+        assert isinstance(first, _JOINABLE) and isinstance(second, _JOINABLE)
         if self._more is None:
             self._more = [first.delta]
         self._more.append(second.delta)
@@ -316,7 +328,11 @@ class Update:
 
     def partial_message(self) -> Assistant:
         """The message as it was at the mark."""
-        return decode(Assistant, self._draft.snapshot(self.mark))
+        return decode(Assistant, self.snapshot_json())
+
+    def snapshot_json(self) -> bytes:
+        """The same as JSON."""
+        return self._draft.snapshot(self.mark)
 
 
 _JOINABLE = (TextDelta, ThinkingDelta, ToolCallDelta)

@@ -11,8 +11,8 @@ an abort as after any other end.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import Any, NamedTuple
 
 from tau.core.agent.draft import MessageBegun, MessageDone, MessageFailed, ResponseStarted, Update
 from tau.core.agent.queues import QueuedMessage, QueueName
@@ -147,12 +147,13 @@ def agent_run(
     skip: bool = True,
     early: bool = True,
     steered: bool = True,
+    sequential: Callable[[str], bool] = lambda tool: False,
 ) -> Generator[LoopRequest, Any, RunEnd]:
     """Run the agent, from the prompts until it has nothing left to do.
 
-    `parallel`: the tool calls of one answer run at once. `skip`: steering is delivered after the running tool call,
-    and later calls are skipped. `early`: message_start is published when the model is asked, not when it answers.
-    `steered`: queued steering follows the prompts; off for prompts from a queue, whose mode may be one at a time.
+    `parallel`: the tool calls of one answer run at once, unless one of the tools is `sequential`. `skip`: steering is
+    delivered after the running tool call, and later calls are skipped. `early`: message_start is published when the
+    model is asked. `steered`: queued steering follows the prompts; off for prompts from a queue.
     """
     new: list[AnyMessage] = list(prompts)
     since: list[AnyMessage] = list(prompts)  # messages that are not in `history`
@@ -168,25 +169,25 @@ def agent_run(
             yield from announce(message)
         new += pending
         since += pending
-
         ending = yield from stream_answer(history, [*since], early)
         reply = ending.message
         new.append(reply)
         if isinstance(ending, MessageFailed):
             yield Publish(TurnEnd(reply, []))
             break
-
-        results, pending = yield from run_tools(ending, parallel, skip)
+        at_once = parallel and not any(sequential(call.name) for call in reply.tool_calls)
+        results, pending, is_final = yield from run_tools(ending, at_once, skip)
         new += results
         since += [reply, *results]
         yield Publish(TurnEnd(reply, results))
         if results and not pending and not (yield CheckBudget()):
             break
-        if results:
+        follow_up = bool(results) and not is_final
+        if follow_up:
             history, since = yield from _compact_if_needed(history, since)
         queue = "steer"
         pending = pending or (yield TakeQueued(queue))
-        if not results:
+        if not follow_up:
             if not pending:
                 queue = "follow_up"
                 pending = yield TakeQueued(queue)
@@ -246,20 +247,28 @@ def _failure_event(message: Assistant) -> MessageUpdate:
     return MessageUpdate(failure, message=message, usage=message.usage)
 
 
-def run_tools(
-    ending: MessageDone, parallel: bool, skip: bool
-) -> Generator[LoopRequest, Any, tuple[list[ToolResult], list[QueuedMessage]]]:
-    """Run the tool calls of an answer. Return the results, and the steering messages that cut the calls short."""
+class ToolRound(NamedTuple):
+    """The results of the calls of an answer, the steering messages that cut them short, and whether they end the run.
+
+    They do if every result says so: the model is not asked again.
+    """
+
+    results: list[ToolResult]
+    steering: list[QueuedMessage]
+    is_final: bool = False
+
+
+def run_tools(ending: MessageDone, parallel: bool, skip: bool) -> Generator[LoopRequest, Any, ToolRound]:
+    """Run the tool calls of an answer."""
     calls = ending.message.tool_calls
     if parallel and len(calls) > 1:
-        return (yield from _run_in_parallel(calls, ending)), []
+        return (yield from _run_in_parallel(calls, ending))
     return (yield from _run_sequentially(calls, ending, skip))
 
 
-def _run_sequentially(
-    calls: list[ToolCall], ending: MessageDone, skip: bool
-) -> Generator[LoopRequest, Any, tuple[list[ToolResult], list[QueuedMessage]]]:
+def _run_sequentially(calls: list[ToolCall], ending: MessageDone, skip: bool) -> Generator[LoopRequest, Any, ToolRound]:
     results: list[ToolResult] = []
+    is_final = bool(calls)
     for at, call in enumerate(calls):
         yield Publish(ToolStart(call.id, call.name, call.arguments))
         verdict = yield from _check(at, call, ending)
@@ -270,6 +279,7 @@ def _run_sequentially(
             done = yield from _wait_for_tool()
         yield Publish(ToolEnd(call.id, call.name, done.outcome, done.is_error, done.duration_ms))
         results.append((yield from _announce_result(done)))
+        is_final = is_final and done.outcome.terminate is True
 
         steering = (yield TakeQueued("steer")) if skip else []
         if steering:
@@ -277,11 +287,11 @@ def _run_sequentially(
                 yield Publish(ToolStart(skipped.id, skipped.name, skipped.arguments))
                 yield Publish(ToolEnd(skipped.id, skipped.name, SKIPPED, True))
                 results.append((yield from _announce_result(ToolDone(skipped, SKIPPED, is_error=True))))
-            return results, steering
-    return results, []
+            return ToolRound(results, steering)
+    return ToolRound(results, [], is_final)
 
 
-def _run_in_parallel(calls: list[ToolCall], ending: MessageDone) -> Generator[LoopRequest, Any, list[ToolResult]]:
+def _run_in_parallel(calls: list[ToolCall], ending: MessageDone) -> Generator[LoopRequest, Any, ToolRound]:
     """Run all calls at the same time: start events in call order, end events as tools finish, results in call order.
 
     Calls are identified by their position, not by their id: models repeat ids.
@@ -304,7 +314,7 @@ def _run_in_parallel(calls: list[ToolCall], ending: MessageDone) -> Generator[Lo
     results = []
     for at in range(len(calls)):
         results.append((yield from _announce_result(done[at])))
-    return results
+    return ToolRound(results, [], all(one.outcome.terminate is True for one in done.values()))
 
 
 def _check(at: int, call: ToolCall, ending: MessageDone) -> Generator[LoopRequest, Any, dict[str, Any] | Outcome]:

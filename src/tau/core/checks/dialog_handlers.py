@@ -37,6 +37,10 @@ class DialogHandlers:
 
         return remove
 
+    def has_handler(self, dialog: Dialog) -> bool:
+        """True if a handler accepts this dialog."""
+        return any(METHODS[type(dialog)] in methods for _, methods in self._handlers)
+
     async def answer(self, dialog: Dialog) -> UiResponse:
         """Ask the handler and return its answer as a response record. Exceptions of the handler propagate."""
         method = METHODS[type(dialog)]

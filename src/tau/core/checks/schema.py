@@ -45,6 +45,7 @@ SHAPES = ("type", "enum", "const", "properties", "required", "additionalProperti
 CHOICES = ("anyOf", "oneOf", "allOf")
 REFERENCES = ("$ref", "$defs", "definitions")
 CHECKED_KEYWORDS = {*BOUNDS, "pattern", "uniqueItems", *SHAPES, *CHOICES, *REFERENCES}
+UNSUPPORTED_KEYWORD = "this keyword is not supported"  # how the problem of a keyword that is not checked ends
 TYPE_KEYWORDS = {"type", "enum", "const", "$ref", *CHOICES}
 # Annotations for people and models; they constrain nothing.
 ANNOTATION_KEYWORDS = {"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"}
@@ -213,7 +214,7 @@ def _problems_in(root: Any, schema: Any, place: str, depth: int) -> Iterator[str
         return
     for word, value in schema.items():
         if word not in CHECKED_KEYWORDS and word not in ANNOTATION_KEYWORDS:
-            yield f"{place}/{word}: this keyword is not supported"
+            yield f"{place}/{word}: {UNSUPPORTED_KEYWORD}"
         elif (problem := _keyword_problem(root, word, value)) is not None:
             yield f"{place}/{word}: {problem}"
         else:

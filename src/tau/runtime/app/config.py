@@ -78,6 +78,7 @@ class ProjectConfig:
             given=self._given,
             only_given=self._only_given,
             content=trust.content,
+            node_problem=lambda: node_problem(layers.settings),
         )
         self._lists = layers.lists
         self.origins = layers.origins
@@ -138,14 +139,14 @@ class ProjectConfig:
 
         Also the files of a project without a trust decision, if they are inside it: it may be trusted later.
         """
-        named = [one.path for one in self.extensions]
+        named = [one.package or one.path for one in self.extensions]
         for scope in ("user", "project"):
             named += PathList(self._lists[scope].get("extensions", ())).paths()
         named += [self.cwd / os.path.expanduser(text) for text in self._given]
         if self.shell is not None:
             named.append(Path(self.shell))
         found = [*map(os.path.abspath, named), *map(os.path.realpath, named)]
-        found += _linked(one.path for one in self.extensions)
+        found += _linked(one.package or one.path for one in self.extensions)
         return list(dict.fromkeys((*found, *_of_project(self.cwd))))
 
     def ask(self) -> None:
@@ -160,12 +161,24 @@ class ProjectConfig:
         save_decision(self.cwd, self.agent_dir, trusted=trusted, asked_about=self._asked_about)
 
 
+def node_problem(settings: Settings) -> str:
+    """Say why TypeScript extensions cannot be run; "" if they can."""
+    from tau.store.node_program import NodeMissing, find_node
+
+    try:
+        find_node(settings.extension_host.node)
+    except NodeMissing as missing:
+        return str(missing)
+    return ""
+
+
 def _of_project(cwd: Path) -> Iterator[str]:
     """The real paths, below `cwd`, of what would be used of the project if it were trusted."""
     top = os.path.realpath(cwd).rstrip(os.sep) + os.sep
     found = [cwd / name for name in names_needing_trust(cwd)]
     with suppress(OSError):  # a path that cannot be read cannot be loaded either
-        found += [*in_folder(cwd / ".pi" / "extensions"), *named_in_settings(cwd)]
+        found += [one.top for one in in_folder(cwd / ".pi" / "extensions")]
+        found += named_in_settings(cwd)
     for path in found:
         with suppress(OSError):
             if (real := os.path.realpath(path)).startswith(top):

@@ -49,7 +49,7 @@ class ExtensionPlan:
             session.extensions,
             self.found,
             actions_for(session),
-            lambda: session_facts(session),
+            lambda: {**session_facts(session), "projectTrusted": self._basis.trust.trusted},
             session.services.cwd,
             str(self._basis.agent_dir),
             session.services.mode,

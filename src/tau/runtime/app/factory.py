@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from tau.runtime.runs.permission_rules import LoadedRules as PermissionRules
     from tau.runtime.runs.permissions import Permits, TerminalQuestions
     from tau.runtime.session.mcp_access import McpAccess
+    from tau.runtime.telemetry.start import Observe
 
 log = logging.getLogger(__name__)
 NO_KEY = "replayed"  # placeholder key for replayed sessions, which send no requests
@@ -112,6 +113,7 @@ class SessionFactory(Value):
             mode=mode,
             agent_dir=self.config.agent_dir,
             sandbox=processes.sandbox.level if processes.sandbox else None,
+            observe=self._telemetry(mode, processes.sandbox.level if processes.sandbox else None),
         )
         make_gate = self._gate_maker(services, machine)
         session = Session(
@@ -135,6 +137,26 @@ class SessionFactory(Value):
             lambda: self._settings_control(session, (machine, http, tools)),
             lambda: self._login_control(session),
             self._trust_control,
+        )
+
+    def _telemetry(self, mode: Mode, sandbox: str | None) -> Observe | None:
+        option, settings = self.options.telemetry, self.settings.telemetry
+        if option is None and not settings.enabled and not self.environment.get("TAU_TELEMETRY"):
+            return None
+        from tau.runtime.telemetry.start import is_asked_for, prepare
+
+        if not is_asked_for(option, settings, self.environment):
+            return None
+        return prepare(
+            option,
+            settings,
+            self.environment,
+            mode=mode,
+            dialect=self.dialect.name,
+            sandbox=sandbox,
+            offline=self.options.offline,
+            secrets=self.models.keys.known_secrets,
+            warn=lambda problem: log.warning("%s", problem),
         )
 
     def uses_mcp(self) -> bool:
@@ -197,14 +219,17 @@ class SessionFactory(Value):
                 machine.in_thread,
                 asks=services.mode != "rpc" or self.dialect.dialogs,
                 inside=(lambda path: machine.files.real(path)) if services.sandbox else None,
-                terminal=self._terminal_questions(services, machine) if services.mode == "tui" else None,
+                terminal=self._question_details(services, machine) if services.mode in ("tui", "acp") else None,
             )
 
         return make_gate
 
-    def _terminal_questions(self, services: Services, machine: LocalMachine) -> TerminalQuestions:
+    def _question_details(self, services: Services, machine: LocalMachine) -> TerminalQuestions:
         from tau.runtime.runs.permissions import TerminalQuestions
         from tau.tools.preview import preview_change
+
+        if services.mode == "acp":  # it shows whole texts instead: SessionHandle.preview_change
+            return TerminalQuestions(services.sandbox, lambda tool, arguments: "")
 
         def preview(tool: str, arguments: Mapping[str, Any]) -> str:
             return preview_change(tool, arguments, self.cwd, machine.files)

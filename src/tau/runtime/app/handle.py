@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tau.runtime.app.trust_control import TrustControl
     from tau.runtime.runs.permission_rules import LoadedRules
     from tau.runtime.runs.permissions import Permits
+    from tau.tools.preview import FileChange
 
 log = logging.getLogger(__name__)
 RELEASE_TIMEOUT_S = 1.0  # for connections to close
@@ -126,6 +127,10 @@ class SessionHandle(Operations):
         """Call `callback` when an extension asks to exit the program."""
         self._session.request_exit = callback
 
+    def on_move(self, callback: Callable[[str], None]) -> None:
+        """Call `callback` with a reason when another session, or another place in it, has become current."""
+        self._session.navigator.moved = callback
+
     def preload(self) -> None:
         """Load tools and the HTTP client, in a thread, so that the first prompt does not wait for them."""
         list(self._session.services.tools.values())
@@ -196,6 +201,19 @@ class SessionHandle(Operations):
     async def wait_for_commands(self) -> None:
         """Wait until no slash command of an extension is running."""
         await self._session.running_commands.wait(None)
+
+    # Changes of files, for a front end that shows them.
+
+    def on_file_change(self, callback: Callable[[str, str, bytes | None, bytes], None]) -> None:
+        """Call `callback` in a thread when a tool has changed a file: call id, path, contents before and after."""
+        self._session.tool_runner.file_changed = callback
+
+    async def preview_change(self, tool: str, arguments: Mapping[str, Any]) -> FileChange | None:
+        """What a call of edit or write would change; None for other calls, and for those that would fail."""
+        from tau.tools.preview import file_change
+
+        files, cwd = self._machine.files, self.cwd
+        return await self._machine.in_thread(lambda: file_change(tool, arguments, cwd, files))
 
     # Dialogs.
 

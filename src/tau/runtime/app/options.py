@@ -54,6 +54,8 @@ class SessionOptions(Value):
     settings: Mapping[str, Any] = MappingProxyType({})  # they override the settings of all files, by the same names
     permissions: str | Mapping[str, Any] | None = None  # "ask", "rules FILE", or the content of such a file
     sandbox: str | None = None  # its level; None: the user's settings
+    telemetry: Any = None  # True, False, or a provider of OpenTelemetry; None: as environment and settings say
+    offline: bool = False  # no connections except to models
     mcp_files: Sequence[str] = ()  # --mcp-config
     mcp_servers: Mapping[str, Any] = MappingProxyType({})  # MCP servers of the calling program, as in mcp.json
     no_mcp: bool = False  # use only these servers

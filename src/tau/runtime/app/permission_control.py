@@ -6,8 +6,8 @@ was started without rules can get them and lose them again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 from tau.errors import CommandError
 from tau.runtime.runs.permission_rules import LoadedRules, read_permissions
@@ -51,9 +51,10 @@ class PermissionControl:
         sources = [RuleSource(loaded.source, loaded.text) for loaded in gate.rules]
         return PermissionState(mode, sources, gate.grants(), not self._started_with_rules)
 
-    def add(self, given: str) -> None:
-        """Add rules: "ask" or "rules FILE", as after --permissions. Raises UsageError if they cannot be read. Blocks.
+    def add(self, given: str | Mapping[str, Any]) -> None:
+        """Add rules: "ask" or "rules FILE", as after --permissions, or the content of such a file.
 
+        Raises UsageError if they cannot be read. Blocks.
         What was allowed for this session is asked about again.
         """
         loaded = read_permissions(given, self._cwd)

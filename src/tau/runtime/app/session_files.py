@@ -65,7 +65,7 @@ class SessionFiles:
 
     async def owner(self, path: str) -> str | None:
         """The process that has a session open, such as "process 4711 (tau)"; None if there is none."""
-        return await self._in_thread(lambda: _owner(path))
+        return await self._in_thread(lambda: owner_of(path))
 
     async def messages(self, path: str) -> list[object]:
         """The conversation of a session, without opening it."""
@@ -103,7 +103,7 @@ class SessionFiles:
             raise CommandError("The session that is open cannot be deleted.")
 
         def remove() -> None:
-            if (owner := _owner(path)) is not None:
+            if (owner := owner_of(path)) is not None:
                 raise CommandError(f"The session cannot be deleted: {owner} has it open.")
             _to_trash(path)
             try:
@@ -151,7 +151,8 @@ class SessionFiles:
         return await self._session.services.machine.in_thread(work)
 
 
-def _owner(path: str) -> str | None:
+def owner_of(path: str) -> str | None:
+    """The process that has a session open, such as "process 4711 (tau)"; None if there is none. Blocks."""
     try:
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
     except OSError:

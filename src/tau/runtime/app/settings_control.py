@@ -81,7 +81,7 @@ class SettingsControl:
         except (OSError, ValueError) as error:
             raise CommandError(f"The setting could not be saved: {error}") from None
         await self._use()
-        return self._obstacle(place, scope)
+        return self._obstacle(place, value, scope)
 
     async def reload(self) -> None:
         """Read the files again and use them."""
@@ -117,12 +117,17 @@ class SettingsControl:
         if query != session.resources.query:
             await session.resources.reload(query)
 
-    def _obstacle(self, place: str, scope: Scope) -> str:
+    def _obstacle(self, place: str, value: Any, scope: Scope) -> str:
         origin = self._origin(place)
         if origin == "flag":
             return "The command line sets another value for this run."
         if origin == "project" and scope == "user":
             return "The project sets another value, which wins."
+        if (
+            isinstance(value, dict)
+            and next(one for one in self.states() if one.declaration.place == place).value != value
+        ):
+            return "Entries that are left out stay in the file; remove them there."
         return ""
 
 

@@ -22,11 +22,13 @@ class Performer(Protocol):
 class ActionTasks:
     """Performs the actions that an extension requests, and sends their answers."""
 
-    def __init__(self, performer: Performer, send_answer: Callable[[Answer], None]) -> None:
+    def __init__(self, performer: Performer, send_answer: Callable[[Answer, bool], None]) -> None:
+        """`send_answer` gets the answer, and True for one that the extension blocks for."""
         self._performer = performer
         self._send_answer = send_answer
         self._tasks: Tasks = set()
         self._dialogs: Tasks = set()
+        self._by_id: dict[int, asyncio.Task[None]] = {}
 
     def __len__(self) -> int:
         return len(self._tasks)
@@ -34,6 +36,10 @@ class ActionTasks:
     def start(self, message: Tell | Action, dialogs_of_call: Tasks | None) -> None:
         """Perform an action in a task. `dialogs_of_call`: the open dialogs of the call that requests it, if any."""
         task = self._create_task(self._perform(message))
+        if isinstance(message, Action) and not message.sync:
+            id = message.id
+            self._by_id[id] = task
+            task.add_done_callback(lambda _: self._by_id.pop(id, None))
         if message.name in DIALOGS:  # a dialog is withdrawn when its call or its extension ends
             _keep(task, self._dialogs)
             if dialogs_of_call is not None:
@@ -42,6 +48,13 @@ class ActionTasks:
     def answer_when(self, room: asyncio.Future[None] | None, id: int, send: Callable[[Answer], None]) -> None:
         """Answer an update as soon as there is room for more."""
         self._create_task(_send_when(room, Answer(id), send))
+
+    def withdraw(self, id: Any) -> None:
+        """End an action that the extension no longer waits for, such as a dialog."""
+        task = self._by_id.pop(id, None) if isinstance(id, int) else None
+        if task is not None:
+            task.cancel()
+            self._send_answer(Answer(id), False)
 
     def cancel_dialogs(self) -> None:
         for task in self._dialogs:
@@ -61,8 +74,8 @@ class ActionTasks:
                 self._performer.report_trouble(Trouble(str(error), message.name))
                 return
             answer = Answer(message.id, error=str(error) or type(error).__name__)
-        if answer is not None:
-            self._send_answer(answer)
+        if answer is not None and isinstance(message, Action):
+            self._send_answer(answer, message.sync)
 
 
 async def _send_when(room: asyncio.Future[None] | None, answer: Answer, send: Callable[[Answer], None]) -> None:

@@ -27,6 +27,7 @@ from tau.extension_api.messages import (
     Load,
     Loaded,
     Message,
+    Piece,
     Ping,
     Pong,
     Register,
@@ -43,6 +44,7 @@ from tau.runtime.extensions.registry import (
     PausableTimeout,
     ProgressCallback,
     calling_session,
+    current_pieces,
     current_timeout,
 )
 
@@ -58,14 +60,21 @@ KILL_GRACE_S = 0.5  # wait for the end of a killed extension
 class Transport(Protocol):
     """Runs the host of an extension and carries messages to and from it, each the JSON text of one message."""
 
-    async def start(self, receiver: Receiver) -> None:
+    async def start(self, receiver: ExtensionReceiver) -> None:
         """Start the host and connect to it. Raises ExtensionFailure."""
 
     def send(self, message: bytes) -> None:
         """Send a message without waiting. Messages to a host that is gone are dropped."""
 
+    def answer_sync(self, message: bytes) -> None:
+        """Send the answer to a synchronous read, for which the host blocks."""
+
     def kill(self) -> None:
         """End the host by force, without waiting. `Receiver.closed` follows."""
+
+    @property
+    def peers(self) -> object:
+        """Identifies the process: extensions with the same one hear each other's bus without tau."""
 
 
 class Receiver(Protocol):
@@ -76,8 +85,20 @@ class Receiver(Protocol):
     def broken(self, why: str) -> None:
         """The transport can no longer be used, but the host may still run."""
 
-    def closed(self, why: str) -> None:
-        """The host has ended. Called once, and last."""
+    def closed(self, why: str, *, reported: bool = False) -> None:
+        """The host has ended. Called once, and last. `reported`: another extension of the same host reports it."""
+
+
+class ExtensionReceiver(Receiver, Protocol):
+    """What a transport asks that several extensions share."""
+
+    @property
+    def busy(self) -> bool:
+        """True while a call waits for its answer."""
+
+    @property
+    def loaded(self) -> bool:
+        """True if the extension was loaded."""
 
 
 class Owner(Protocol):
@@ -254,8 +275,20 @@ class ExtensionConnection:
             log.warning("extension %s: %s", self._load.path, why)
         self.kill()
 
-    def closed(self, why: str) -> None:
-        end = self._end = self._end or End(why)
+    @property
+    def busy(self) -> bool:
+        return bool(self._calls)
+
+    @property
+    def loaded(self) -> bool:
+        return self._loaded.done() and self._loaded.exception() is None
+
+    @property
+    def peers(self) -> object:
+        return self._transport.peers
+
+    def closed(self, why: str, *, reported: bool = False) -> None:
+        end = self._end = self._end or End(why, reported)
         self._closed.set_result(None)
         for timer in self._pings.values():
             timer.cancel()
@@ -282,7 +315,10 @@ class ExtensionConnection:
         if changed := self._facts.take():
             self._send(Facts(changed))
 
-    def _answer_action(self, answer: Answer) -> None:
+    def _answer_action(self, answer: Answer, sync: bool) -> None:
+        if sync:
+            self._transport.answer_sync(encode(answer))
+            return
         self.send_facts()
         self._send(answer)
 
@@ -333,8 +369,14 @@ class ExtensionConnection:
             pending.answer.set_result(message.value)
 
     def _perform(self, message: Tell | Action) -> None:
+        if message.name == "withdraw":
+            self._actions.withdraw(message.params.get("ask"))
+            return
         pending = self._calls.get(message.call) if isinstance(message.call, int) else None
         context = copy_context()
         context.run(current_timeout.set, None if pending is None else pending.timeout)
         context.run(calling_session.set, message.session if isinstance(message.session, str) else None)
+        if isinstance(message, Action):
+            id = message.id
+            context.run(current_pieces.set, lambda value: self._send(Piece(id, value)))
         context.run(self._actions.start, message, None if pending is None else pending.dialogs)

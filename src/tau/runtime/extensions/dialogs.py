@@ -22,6 +22,8 @@ if TYPE_CHECKING:  # only sessions with permissions have them
 
 Question = Select | Confirm | Input | Editor
 
+_NOBODY = object()  # the answer of `end_unattended`
+
 # First and last option of a permission question. At a terminal, y and n mean these.
 ALLOW_ONCE, DENY = "Allow once", "Deny"
 
@@ -62,13 +64,19 @@ class Dialogs:
         return self.has_ui and not self._closed
 
     async def ask(
-        self, question: Question, *, late: Any = UNSET, ended: Any = UNSET, details: PermissionDetails | None = None
+        self,
+        question: Question,
+        *,
+        late: Any = UNSET,
+        ended: Any = UNSET,
+        nobody: Any = UNSET,
+        details: PermissionDetails | None = None,
     ) -> Any:
         """Show a dialog and return the answer. The wait does not count against the extension's time limit.
 
         A cancelled caller leaves no open dialog behind. `late` is returned on a timeout; `ended` if no user can
-        answer, or if `cancel` ends the dialog. `details` are for a front end in this process; the client does not
-        receive them.
+        answer, or if `cancel` ends the dialog; `nobody`, by default the same, if `end_unattended` ends it. `details`
+        are for a front end in this process; the client does not receive them.
         """
         default = _default(question)
         late, ended = (default if value is UNSET else value for value in (late, ended))
@@ -85,7 +93,8 @@ class Dialogs:
                 self._extensions.spread("ui_prompt_start", lambda: about, newest=False)
                 async with timeout:
                     self._show(question)
-                    return await answer
+                    given = await answer
+                    return given if given is not _NOBODY else ended if nobody is UNSET else nobody
         except TimeoutError:
             return late
         finally:
@@ -112,6 +121,11 @@ class Dialogs:
         for dialog in list(self._open.values()):
             if not dialog.answer.done():
                 dialog.answer.set_result(dialog.ended)
+
+    def end_unattended(self, id: str) -> None:
+        """End a dialog because there is no client that could answer it."""
+        if (dialog := self._waiting(id)) is not None:
+            dialog.answer.set_result(_NOBODY)
 
     def close(self) -> None:
         """No user can answer from now on: end all dialogs. Other UI requests are still sent."""

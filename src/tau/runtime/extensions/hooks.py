@@ -152,22 +152,27 @@ class HookDispatcher:
         return result.get("text", text), read_images(result["images"]) if "images" in result else images
 
     async def before_start(
-        self, prompt: User | Custom, system: str, signal: AbortSignal
-    ) -> tuple[list[Custom], str | None]:
-        """Return additional messages for this run, and its system prompt if an extension replaced it."""
+        self, prompt: User | Custom, system: str, options: Mapping[str, Any], signal: AbortSignal
+    ) -> tuple[list[Custom], str | None, Mapping[str, Any] | None]:
+        """Return additional messages for this run, its system prompt if an extension replaced it, and changed options.
+
+        `options` are the parts of the system prompt.
+        """
         if not self.extensions.wants("before_agent_start"):
-            return [], None
+            return [], None, None
         content = prompt.content if isinstance(prompt.content, list) else [Text(prompt.content)]
         payload = {
             "prompt": "".join(block.text for block in content if isinstance(block, Text)),
             "images": to_builtins([block for block in content if isinstance(block, Image)]),
             "systemPrompt": system,
+            "systemPromptOptions": options,
         }
         try:
             result = await self.extensions.fire("before_agent_start", payload, signal, check_start)
         except Aborted:
-            return [], None
-        return [read_custom(message, self._now()) for message in result.get("messages", ())], result.get("systemPrompt")
+            return [], None, None
+        messages = [read_custom(message, self._now()) for message in result.get("messages", ())]
+        return messages, result.get("systemPrompt"), result.get("systemPromptOptions")
 
     # Model requests and responses.
 

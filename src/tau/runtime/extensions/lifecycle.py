@@ -54,6 +54,9 @@ class ExtensionFile(Protocol):
     @property
     def base(self) -> Path | None: ...
 
+    @property
+    def package(self) -> Path | None: ...
+
 
 class LoadedExtensions(Protocol):
     """The loaded file extensions, as RunningExtensions in loader.py."""
@@ -262,6 +265,11 @@ class ExtensionLifecycle:
             )
             for command in self._owner.extensions.commands.values()
         ]
+
+    def tool_sources(self) -> dict[str, SourceInfo]:
+        """Where the tools of extensions come from, by name."""
+        found = {str(one.path): one for one in self._found}
+        return {name: source_info(path, found.get(path)) for name, path in self._owner.extensions.tool_paths.items()}
 
     def _changed(self, kind: str) -> None:
         if kind == "provider":

@@ -8,16 +8,18 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import copy_context
+from functools import cache, partial
 from inspect import isawaitable
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tau.errors import ExtensionFailure
 from tau.extension_api.api import Pi
 from tau.extension_api.channel import TargetFunction
 from tau.extension_api.messages import Load, Register
-from tau.records.base import to_builtins
+from tau.records.base import UNSET, replace, to_builtins
+from tau.runtime.extensions.connection import Transport
 from tau.runtime.extensions.process import ExtensionProcess
 from tau.runtime.extensions.registrations import Bus, Registrations
 from tau.runtime.extensions.registry import (
@@ -28,7 +30,11 @@ from tau.runtime.extensions.registry import (
     current_timeout,
 )
 from tau.runtime.extensions.restarts import Act, RestartingExtension
+from tau.store.extension_files import NODE_SUFFIXES
 from tau.store.proxy_setting import process_environment
+
+if TYPE_CHECKING:
+    from tau.runtime.extensions.node_hosts import NodeHosts
 
 SHUTDOWN_TIMEOUT_S = 1.0  # seconds
 
@@ -45,6 +51,10 @@ class ExtensionFile(Protocol):
     @property
     def content(self) -> Mapping[str, str] | None:
         """SHA-256 digests by real path, to which the trust in its project is bound."""
+
+    @property
+    def package(self) -> Path | None:
+        """The folder of an extension in TypeScript, if it has one of its own."""
 
 
 class RunningExtensions:
@@ -136,15 +146,33 @@ async def load_extensions(
 ) -> RunningExtensions:
     """`environment`: that of the session; its proxies are passed on to the processes."""
 
+    passed_environment = process_environment(environment)
+
     def load(path: str, modules: Mapping[str, str]) -> Load:
         limit = extensions.settings().extension_host.memory_limit_mb
         return Load(path, cwd, agent_dir, mode, has_ui, dict(flags), facts(), limit, dict(following), dict(modules))
 
-    def transport(load: Load) -> ExtensionProcess:
-        return ExtensionProcess(load.cwd, environment=process_environment(environment))
+    @cache
+    def node_hosts() -> NodeHosts:
+        from tau.runtime.extensions.node_hosts import NodeHosts
+
+        return NodeHosts(lambda: extensions.settings().extension_host, cwd, passed_environment)
+
+    def transport(path: str, package: Path | None) -> Transport:
+        if path.endswith(NODE_SUFFIXES):
+            return node_hosts().line(path, str(package or path))
+        return ExtensionProcess(cwd, environment=passed_environment)
 
     def child(found: ExtensionFile, order: int, bus: Bus) -> RestartingExtension:
-        return RestartingExtension(str(found.path), order, extensions, bus, act, load, facts, transport, found.content)
+        path, package = str(found.path), found.package
+
+        def load_with_root(path: str, modules: Mapping[str, str]) -> Load:
+            return replace(load(path, modules), root=UNSET if package is None else str(package))
+
+        start = partial(transport, path, package)
+        return RestartingExtension(
+            path, order, extensions, bus, act, load_with_root, facts, start, found.content, package
+        )
 
     running = RunningExtensions(extensions, child)
     await running.add(found)

@@ -30,12 +30,17 @@ class ExtensionProcess(asyncio.BufferedProtocol):
     """A child process with a socket; the transport of an ExtensionConnection."""
 
     def __init__(
-        self, cwd: str, command: Sequence[str] = PYTHON_HOST, environment: Mapping[str, str] | None = None
+        self,
+        cwd: str,
+        command: Sequence[str] = PYTHON_HOST,
+        environment: Mapping[str, str] | None = None,
+        descriptors: Sequence[int] = (),
     ) -> None:
-        """`environment`: None means that of tau."""
+        """`environment`: None means that of tau. `descriptors`: others that the process inherits."""
         self._cwd = cwd
         self._command = command
         self._environment = environment
+        self._descriptors = descriptors
         self._decoder = LineDecoder(MAX_LINE_BYTES)
         self._buffer = bytearray(CHUNK_BYTES)
         self._receiver: Receiver
@@ -56,6 +61,14 @@ class ExtensionProcess(asyncio.BufferedProtocol):
     def send(self, message: bytes) -> None:
         if self._socket is not None and not self._socket.is_closing():
             self._socket.write(message + b"\n")
+
+    def answer_sync(self, message: bytes) -> None:
+        """Send the answer to a synchronous read: such a process has no other descriptor for it."""
+        self.send(message)
+
+    @property
+    def peers(self) -> object:
+        return self
 
     def kill(self) -> None:
         """Kill the process and everything it started that is still in its group. Does not wait."""
@@ -78,7 +91,7 @@ class ExtensionProcess(asyncio.BufferedProtocol):
                     stdout=2,
                     cwd=self._cwd,
                     env=self._environment,
-                    pass_fds=[theirs.fileno()],
+                    pass_fds=[theirs.fileno(), *self._descriptors],
                     start_new_session=True,
                 )
             except OSError as error:

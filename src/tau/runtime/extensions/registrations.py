@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from tau.errors import ExtensionFailure, ToolError
 from tau.extension_api.messages import Register
@@ -34,6 +34,8 @@ class ToolSpec(Record):
     label: str | UnsetType = UNSET
     prompt_snippet: str | UnsetType = UNSET
     prompt_guidelines: list[str] = []
+    execution_mode: Literal["sequential", "parallel"] | UnsetType = UNSET
+    prepare_arguments: bool = False
 
 
 class CommandSpec(Record):
@@ -41,11 +43,20 @@ class CommandSpec(Record):
 
 
 class Registrations:
-    def __init__(self, extensions: ExtensionRegistry, bus: Bus, path: str, order: int) -> None:
+    def __init__(
+        self,
+        extensions: ExtensionRegistry,
+        bus: Bus,
+        path: str,
+        order: int,
+        peers: Callable[[Mapping[str, Any]], object] = lambda spec: None,
+    ) -> None:
+        """`peers`: the process whose extensions a listener on the bus hears without tau, from its spec."""
         self._extensions = extensions
         self._bus = bus
         self._path = path
         self._order = order
+        self._peers = peers
         self._registered: dict[int, tuple[Register, Undo]] = {}
 
     def add(self, message: Register, invoke: Invoke) -> None:
@@ -99,9 +110,32 @@ class Registrations:
                 raise ToolError(str(failure)) from failure
             return outcome(value)
 
+        async def prepare(arguments: dict[str, Any]) -> dict[str, Any]:
+            try:
+                prepared = await invoke(message.target, {"prepare": arguments}, loud=False)
+            except ExtensionFailure as failure:
+                raise ToolError(str(failure)) from failure
+            return prepared if isinstance(prepared, dict) else arguments
+
         snippet = spec.prompt_snippet or ""
-        tool = Tool(message.name, spec.description, snippet, spec.parameters, run, tuple(spec.prompt_guidelines))
-        return _put(self._extensions.tools, message.name, tool)
+        tool = Tool(
+            message.name,
+            spec.description,
+            snippet,
+            spec.parameters,
+            run,
+            tuple(spec.prompt_guidelines),
+            prepare=prepare if spec.prepare_arguments else None,
+            sequential=spec.execution_mode == "sequential",
+        )
+        undo = _put(self._extensions.tools, message.name, tool)
+        self._extensions.tool_paths[message.name] = self._path
+
+        def remove() -> None:
+            self._extensions.tool_paths.pop(message.name, None)
+            undo()
+
+        return remove
 
     def _command(self, message: Register, invoke: Invoke) -> Undo:
         spec = decode(CommandSpec, encode(message.spec))
@@ -168,7 +202,7 @@ class Registrations:
         def call(payload: Mapping[str, Any]) -> Awaitable[Any]:
             return invoke(message.target, payload)
 
-        return self._bus.on(message.name, Handler(self._path, call, self._order))
+        return self._bus.on(message.name, Handler(self._path, call, self._order), self._peers(message.spec))
 
 
 KINDS: dict[str, Callable[[Registrations, Register, Invoke], Undo]] = {
@@ -220,16 +254,22 @@ class Bus:
 
     def __init__(self, extensions: ExtensionRegistry) -> None:
         self._extensions = extensions
-        self._listeners: dict[str, list[Handler]] = {}
+        self._listeners: dict[str, list[tuple[Handler, object]]] = {}
 
-    def on(self, channel: str, handler: Handler) -> Undo:
+    def on(self, channel: str, handler: Handler, peers: object = None) -> Undo:
+        listener = handler, peers
         listeners = self._listeners.setdefault(channel, [])
-        listeners.append(handler)
-        return lambda: listeners.remove(handler)
+        listeners.append(listener)
+        return lambda: listeners.remove(listener)
 
-    async def emit(self, channel: str, data: Any) -> None:
-        """Call the listeners of a channel, one after the other."""
-        for handler in list(self._listeners.get(channel, ())):
+    async def emit(self, channel: str, data: Any, peers: object = None) -> None:
+        """Call the listeners of a channel, one after the other.
+
+        `peers`: the process of the sender, if its listeners have received the event already.
+        """
+        for handler, process in list(self._listeners.get(channel, ())):
+            if peers is not None and process is peers:
+                continue
             seconds = self._extensions.settings().extension_host.observer_timeout_ms / 1000
             try:
                 await self._extensions.ask(handler.call({"channel": channel, "data": data}), seconds)

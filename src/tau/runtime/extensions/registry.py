@@ -81,6 +81,9 @@ current_timeout: ContextVar[PausableTimeout | None] = ContextVar("current_timeou
 # The session in which an extension made the call that is being carried out; None for callers that are no extension.
 calling_session: ContextVar[str | None] = ContextVar("calling_session", default=None)
 
+# Sends what an action has so far to the extension that requested it; None for callers that cannot receive it.
+current_pieces: ContextVar[Callable[[Any], None] | None] = ContextVar("current_pieces", default=None)
+
 
 def called_by_handler() -> bool:
     """True if the current call comes from a hook handler: of an extension process or of the embedding program."""
@@ -147,6 +150,7 @@ class ExtensionRegistry:
         self.tell = tell
         self.handlers: dict[str, list[Handler]] = {}
         self.tools: dict[str, Tool] = {}
+        self.tool_paths: dict[str, str] = {}  # by tool: the extension that registered it
         self.commands: dict[str, Command] = {}
         self.flags: dict[str, dict[str, Any]] = {}  # type, default, description
         self.providers: dict[str, dict[str, Any]] = {}  # as in models.json

@@ -65,11 +65,16 @@ class RestartingExtension:
         act: Act,
         load: Callable[[str, Mapping[str, str]], Load],
         facts: Callable[[], dict[str, Any]],
-        transport: Callable[[Load], Transport],
+        transport: Callable[[], Transport],
         content: Mapping[str, str] | None = None,
+        package: Path | None = None,
     ) -> None:
-        """`content`: SHA-256 digests by real path, to which the trust in its project is bound."""
+        """`content`: SHA-256 digests by real path, to which the trust in its project is bound.
+
+        `package`: the folder with all of its modules, if `path` is only one of them.
+        """
         self.path = path
+        self._package = package or Path(path)
         self._content = content
         self._modules: Mapping[str, str] | None = None  # digests at the first load
         self._extensions = extensions
@@ -79,7 +84,7 @@ class RestartingExtension:
         self._facts = facts
         self._transport = transport
         self._order = order
-        self._registrations = Registrations(extensions, bus, path, order)
+        self._registrations = Registrations(extensions, bus, path, order, self._peers)
         self._held: list[Register] | None = []  # until the other extensions have loaded, to keep the load order
         self._connection: ExtensionConnection | None = None
         self._guards: list[tuple[str, Handler]] = []
@@ -97,13 +102,18 @@ class RestartingExtension:
         Raises ExtensionFailure; Changed if the files differ from those that were trusted or loaded first.
         """
         self._held, self._died = [], None
-        self._modules = await self._known_modules()
+        transport = self._transport()
+        try:
+            self._modules = await self._known_modules()
+        except BaseException:
+            transport.kill()
+            raise
         load = self._load(self.path, self._modules)
-        connection = self._connection = ExtensionConnection(load, self._transport(load), self, self._facts)
+        connection = self._connection = ExtensionConnection(load, transport, self, self._facts)
         await connection.start(self._extensions.settings().extension_host.load_timeout_ms / 1000)
 
     async def _known_modules(self) -> Mapping[str, str]:
-        now = await run_in_thread(lambda: module_digests(Path(self.path)), "look at an extension")
+        now = await run_in_thread(lambda: module_digests(self._package), "look at an extension")
         if self._modules is not None:
             if (file := first_changed(self._modules, now)) is not None:
                 raise Changed(f"{file} changed since the extension was loaded. {RELOAD}")
@@ -178,8 +188,14 @@ class RestartingExtension:
 
     async def perform(self, name: str, params: dict[str, Any]) -> Any:
         if name == "emit":
-            return await self._bus.emit(str(params.get("channel")), params.get("data"))
+            return await self._bus.emit(str(params.get("channel")), params.get("data"), self._peers(params))
+        if name == "get_facts":
+            return self._facts()
         return await self._act(self.path, name, params, current_timeout.get())
+
+    def _peers(self, spec: Mapping[str, Any]) -> object:
+        """The process whose extensions get what is emitted without tau; None if tau passes it on to all."""
+        return self._connection.peers if spec.get("elsewhere") and self._connection is not None else None
 
     def ended(self, why: str, *, reported: bool) -> None:
         if self._stopping:

@@ -84,7 +84,7 @@ def _copy_entries(tree: Tree, branch: Sequence[int], made: SessionLog) -> None:
         kept.add(outline.id)
     for label in labels:
         if label.target_id in kept:
-            made.label(label.target_id, label.label)
+            made.label(label.target_id, label.label or None)
 
 
 def _fork_point(log: SessionLog, entry_id: str) -> tuple[int, str]:

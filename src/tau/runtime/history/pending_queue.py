@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from tau.core.agent.queues import QueueName
-from tau.records.base import BadRecord, Record, decode, encode, replace
-from tau.records.entries import CustomEntry, CustomMessageEntry
+from tau.records.base import UNSET, BadRecord, Record, UnsetType, decode, encode, replace
+from tau.records.entries import CommandKey, CustomEntry, CustomMessageEntry
 from tau.records.messages import Custom, User
 from tau.runtime.history.pending_entries import PendingEntries
 from tau.runtime.history.session_file import SessionFile
@@ -23,10 +23,12 @@ Waiting = tuple[QueueName, User | Custom]
 
 
 class Queued(Record):
-    """The data of a QUEUED entry."""
+    """The data of a QUEUED entry. `key` and `keyDigest` are those of a message entry."""
 
     queue: QueueName
     message: User | Custom
+    key: str | UnsetType = UNSET
+    key_digest: str | UnsetType = UNSET
 
 
 class Kept(Record):
@@ -43,11 +45,11 @@ class PendingQueue(PendingEntries[Waiting]):
         super().__init__(file)
         self._waiting: list[Waiting] = []  # recorded by this process, or restored, and not delivered yet
 
-    def record(self, queue: QueueName, message: User | Custom) -> None:
+    def record(self, queue: QueueName, message: User | Custom, key: CommandKey | None = None) -> None:
         self._file.require_open()
         self._file.expect()
         self._waiting.append((queue, message))
-        self._file.add(CustomEntry, QUEUED, Queued(queue, message))
+        self._file.add(CustomEntry, QUEUED, Queued(queue, message, *(key or ())))
 
     def deliver(self, message: User | Custom) -> None:
         """Called before the entry of any message is added: it marks an equal queued message as delivered."""

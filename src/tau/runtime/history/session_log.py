@@ -15,6 +15,7 @@ from tau.core.conversation.tree import Tree
 from tau.records.base import UNSET, SplicedList, UnsetType, parse_stored
 from tau.records.entries import (
     BranchSummaryEntry,
+    CommandKey,
     CompactionEntry,
     ContextEdit,
     CustomEntry,
@@ -31,7 +32,7 @@ from tau.records.messages import AnyMessage, Assistant, Custom, StoredMessage, U
 from tau.records.models import Model, ThinkingLevel
 from tau.runtime.clock import iso, now
 from tau.runtime.history.conversation import Conversation, messages_json
-from tau.runtime.history.ids import session_id
+from tau.runtime.history.ids import entry_id, session_id
 from tau.runtime.history.pending_bash import PendingBash
 from tau.runtime.history.pending_queue import PendingQueue
 from tau.runtime.history.session_file import SessionFile, Trouble
@@ -73,7 +74,9 @@ class SessionLog:
         self.problems = Problems([])
         self.lacks_level = False  # the file has no thinking level, or another one: write it before the next prompt
         self._messages: Conversation | None = None
-        self._announced_early: list[AnyMessage] = []  # prompts that are in the conversation before they are announced
+        self._answer_id: str | None = None  # of the entry of the answer that is being streamed
+        # Prompts that are in the conversation before they are announced, with the positions of their entries.
+        self._announced_early: list[tuple[AnyMessage, int]] = []
 
     @classmethod
     def new(
@@ -132,29 +135,43 @@ class SessionLog:
         """Return the conversation as JSON, byte for byte as it was read; its parts are made when they are sent."""
         return messages_json(self.tree, self._messages.unreadable if self._messages is not None else ())
 
-    def append_prompt(self, message: AnyMessage) -> None:
+    @property
+    def announced_entries(self) -> int:
+        """The number of entries before the first prompt that is accepted and not announced yet."""
+        return min((at for _, at in self._announced_early), default=len(self.tree))
+
+    def append_prompt(self, message: AnyMessage, key: CommandKey | None = None) -> None:
         """Add a prompt before its acceptance is announced. Raises CommandError if it cannot be written."""
         conversation = self.messages  # built, if necessary, before the tree contains the entry
+        marks = () if key is None else key
         try:
-            self.file.add_or_fail(MessageEntry, message, create=True)
+            self.file.add_or_fail(MessageEntry, message, *marks, create=True)
         except OSError as error:
             raise self.file.unwritable(error) from None
         conversation.append(message)
-        self._announced_early.append(message)
+        self._announced_early.append((message, len(self.tree) - 1))
 
     def append_message(self, message: StoredMessage) -> None:
         """Add a message that is being announced. A prompt was added by `append_prompt` and is not added again."""
-        if any(message is one for one in self._announced_early):
-            self._announced_early = [one for one in self._announced_early if one is not message]
+        if any(message is one for one, _ in self._announced_early):
+            self._announced_early = [early for early in self._announced_early if early[0] is not message]
             return
         if isinstance(message, User | Custom):
             self.pending_queue.deliver(message)
         conversation = self.messages
         if isinstance(message, Custom):
             self.file.add(CustomMessageEntry, message.custom_type, message.content, message.display, message.details)
+        elif isinstance(message, Assistant):
+            id, self._answer_id = self._answer_id, None
+            self.file.add(MessageEntry, message, id=id)
         else:
             self.file.add(MessageEntry, message)
         conversation.append(message)
+
+    def reserve_answer_id(self) -> str:
+        """The id that the entry of the next answer will have, for a client that is told it while the answer streams."""
+        self._answer_id = entry_id(self.tree)
+        return self._answer_id
 
     def append_custom(self, custom_type: str, data: Any) -> EntryAppended:
         """Add state of an extension, which the model never sees. Returns the event for clients."""
@@ -196,7 +213,7 @@ class SessionLog:
 
     def label(self, target: str, label: str | None) -> None:
         self.require_open()
-        self.file.add(Label, target, label)
+        self.file.add(Label, target, UNSET if label is None else label)
 
     def compact(
         self,

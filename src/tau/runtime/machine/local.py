@@ -123,10 +123,12 @@ class LocalMachine:
     def spill(self) -> LocalSpill:
         return LocalSpill(self._spill_limit, self.sandbox.output if self.sandbox else None)
 
-    def sub_machine(self) -> LocalMachine:
+    def sub_machine(self, variables: Mapping[str, str] | None = None) -> LocalMachine:
         """As Machine.sub_machine. The parent can still kill everything."""
         part = copy.copy(self)
         part._jobs = [set(), *self._jobs]
+        if variables:
+            part._env = {**(os.environ if self._env is None else self._env), **variables}
         return part
 
     def kill_background(self) -> None:

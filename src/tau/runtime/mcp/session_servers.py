@@ -114,6 +114,11 @@ class SessionServers:
         self._update()
         return name in self._read_only
 
+    def definition(self, name: str) -> ToolDefinition | None:
+        """How its server describes a tool; None if it is not of a server."""
+        self._update()
+        return next((offered.definition for _, offered in self._catalogue if offered.name == name), None)
+
     def server_of(self, name: str) -> str | None:
         """The server of a tool; None if it is not of a server."""
         self._update()

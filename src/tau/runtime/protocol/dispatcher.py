@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from types import CoroutineType
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from tau.errors import CommandError
 from tau.records.base import UNSET, BadRecord, UnsetType, attach_source, decode, parse
-from tau.records.commands import Command
+from tau.records.commands import Command, HostTool
+from tau.records.messages import Image, Text
 from tau.runtime.protocol.requests import InputLine, InvalidLine, Request, parse_request
 from tau.runtime.protocol.responses import ResponseSink, send_response
 from tau.runtime.session.operations import Operations
@@ -28,8 +29,21 @@ MAX_CONCURRENT_COMMANDS = 1024
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
+class ToolLender(Protocol):
+    """The tools that one client offers, and its answers to their calls: runtime/session/host_tools.py."""
+
+    def set_tools(self, tools: Sequence[HostTool]) -> list[str]: ...
+
+    def progress(self, request_id: str, content: str | list[Text | Image]) -> None: ...
+
+    def finish(self, request_id: str, content: str | list[Text | Image], *, is_error: bool, details: Any) -> None: ...
+
+    def close(self) -> None: ...
+
+
 class HandlerTable:
-    """The handlers of commands: `handler(session, command)`, and with the request if it asks for that.
+    """The handlers of commands: `handler(session, command)`, and with the request or the client's tools if it asks
+    for that.
 
     A handler returns the `data` of the response or raises CommandError. It may be a coroutine function.
     """
@@ -37,6 +51,7 @@ class HandlerTable:
     def __init__(self) -> None:
         self._handlers: dict[type[Command], Callable[..., Any]] = {}
         self._with_request: set[type[Command]] = set()
+        self._with_lender: set[type[Command]] = set()
 
     def __getitem__(self, kind: type[Command]) -> Callable[..., Any]:
         return self._handlers[kind]
@@ -44,26 +59,35 @@ class HandlerTable:
     def __iter__(self) -> Iterator[type[Command]]:
         return iter(self._handlers)
 
-    def handles(self, kind: type[Command], *, with_request: bool = False) -> Callable[[Handler], Handler]:
+    def handles(
+        self, kind: type[Command], *, with_request: bool = False, with_lender: bool = False
+    ) -> Callable[[Handler], Handler]:
         """Decorator of the handler of a command."""
 
         def register(handler: Handler) -> Handler:
             self._handlers[kind] = handler
             if with_request:
                 self._with_request.add(kind)
+            if with_lender:
+                self._with_lender.add(kind)
             return handler
 
         return register
 
-    def call(self, session: Operations, command: Any, request: Request) -> Any:
+    def call(self, session: Operations, command: Any, request: Request, lender: Callable[[], ToolLender]) -> Any:
         handler = self._handlers[request.kind]
+        if request.kind in self._with_lender:
+            return handler(session, command, lender())
         if request.kind in self._with_request:
             return handler(session, command, request)
         return handler(session, command)
 
 
 class Dispatcher:
-    """Handles the lines of one client for one session. `on_response` is called after each response."""
+    """Handles the lines of one client for one session. `on_response` is called after each response.
+
+    `new_lender` is called when the client first offers tools; without it, the client cannot.
+    """
 
     def __init__(
         self,
@@ -72,12 +96,15 @@ class Dispatcher:
         sink: ResponseSink,
         dialect: Dialect = DEFAULT,
         on_response: Callable[[], None] = lambda: None,
+        new_lender: Callable[[], ToolLender] | None = None,
     ) -> None:
         self._session = session
         self._handlers = handlers
         self._sink = sink
         self._dialect = dialect
         self._on_response = on_response
+        self._new_lender = new_lender
+        self.lender: ToolLender | None = None  # the tools of the client, once it has offered some
         self._tasks: set[asyncio.Task[None]] = set()
 
     def handle(self, line: InputLine) -> bool:
@@ -108,7 +135,7 @@ class Dispatcher:
             command = self._dialect.fill_defaults(attach_source(decode(request.kind, request.body), request.body))
             if len(self._tasks) >= MAX_CONCURRENT_COMMANDS:
                 raise CommandError("Too many commands are under way. Try again later.")
-            reply = self._handlers.call(self._session, command, request)
+            reply = self._handlers.call(self._session, command, request, self._require_lender)
         except (CommandError, BadRecord) as error:
             self._respond(request.id, request.name, error=str(error))
             return False
@@ -122,6 +149,13 @@ class Dispatcher:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return True
+
+    def _require_lender(self) -> ToolLender:
+        if self.lender is None:
+            if self._new_lender is None:
+                raise CommandError("Tools cannot be offered on this connection.")
+            self.lender = self._new_lender()
+        return self.lender
 
     async def _finish(self, request: Request, reply: Coroutine[Any, Any, Any]) -> None:
         try:

@@ -78,6 +78,12 @@ class Outbox:
         self._flush_soon()
         return self.wait_for_room()
 
+    def send_at_once(self, event: Event) -> None:
+        """Queue an event and start the writer, even if it is waiting to coalesce snapshots."""
+        for line in self._dialect.event_lines(event):
+            self.send_line(line)
+        self._flush()
+
     def send_line(self, line: bytes) -> None:
         if self._state is CLOSED:
             return

@@ -45,7 +45,7 @@ from tau.records.events import Event, Outcome
 from tau.records.messages import StoredMessage, ToolCall
 from tau.runtime.abort import AbortSignal
 from tau.runtime.runs.result_queue import RESULT_QUEUE_LIMIT, PublishInProgress, ResultQueue
-from tau.tools.partial_result import CancelledWithResult
+from tau.tools.partial_result import CancelledWithResult, ErrorResult
 from tau.wire.unfinished import PartialJson
 
 log = logging.getLogger(__name__)
@@ -338,7 +338,7 @@ class Driver:
             text = stop.text if isinstance(stop, CancelledWithResult) else str(Aborted())
             done = ToolDone(call, error_outcome(text), is_error=True)
         except ToolError as error:
-            done = ToolDone(call, error_outcome(str(error)), is_error=True)
+            done = ToolDone(call, _failed_outcome(error), is_error=True)
         except Exception as error:
             log.exception("tool %s failed in an unforeseen way", call.name)
             done = ToolDone(call, error_outcome(f"{type(error).__name__}: {error}"), is_error=True)
@@ -359,6 +359,12 @@ class Driver:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=ABORT_GRACE_S if self._abort_deadline is None else 0.05)
+
+
+def _failed_outcome(error: ToolError) -> Outcome:
+    if not isinstance(error, ErrorResult):
+        return error_outcome(str(error))
+    return Outcome(error.content, {} if error.details is None else error.details)
 
 
 async def _raise(error: Exception) -> None:

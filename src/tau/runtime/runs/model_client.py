@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from tau import llm
-from tau.core.agent.draft import Draft, MessageDone, Update
+from tau.core.agent.draft import Draft, MessageBegun, MessageDone, Update
 from tau.core.conversation.branches import Branch
 from tau.core.conversation.provider_messages import ProviderMessages
 from tau.core.conversation.summaries import SummaryRequest
@@ -32,6 +33,9 @@ from tau.runtime.runs.budget import BudgetTracker
 from tau.runtime.runs.tool_runner import ToolRunner
 from tau.runtime.services import Services
 from tau.wire.unfinished import PartialJson
+
+if TYPE_CHECKING:
+    from tau.runtime.telemetry.observer import SessionObserver
 
 # Name and start command of known servers on this machine.
 LOCAL_SERVERS = {
@@ -83,6 +87,7 @@ class ModelClient:
         self._calls = 0
         self._kept: dict[str, Any] = {}  # by the API, between the calls of a run
         self.system_override: str | None = None  # set by an extension, for this run
+        self.observer: SessionObserver | None = None
 
     def end_run(self) -> None:
         """Free what is kept between the calls of a run."""
@@ -129,10 +134,23 @@ class ModelClient:
         used = len(request.prompt) // CHARS_PER_TOKEN
         return ModelCall(context, request.thinking, session_id(), request.max_tokens, used)
 
-    async def _stream(self, draft: Draft, prepare: Callable[[], Awaitable[ModelCall]]) -> AsyncIterator[Sequence[Any]]:
+    def stream_call(self, draft: Draft, call: ModelCall, key: str | None = None) -> AsyncIterator[Sequence[Any]]:
+        """Call a model outside the conversation. `key` is used instead of the one that tau knows."""
+
+        async def prepare() -> ModelCall:
+            return call
+
+        return self._stream(draft, prepare, key)
+
+    async def _stream(
+        self, draft: Draft, prepare: Callable[[], Awaitable[ModelCall]], own_key: str | None = None
+    ) -> AsyncIterator[Sequence[Any]]:
         """Stream a model call. `prepare` is awaited first, within the call: a delta must not pass another generator."""
         context, level, session, max_tokens, used = await prepare()
-        model, key, environment = await self._with_credentials(draft.model)
+        if own_key is None:
+            model, key, environment = await self._with_credentials(draft.model)
+        else:
+            model, key, environment = draft.model, own_key, self._models.keys.environment(draft.model.provider)
         settings = self._owner.settings
         interleaved = settings.interleaved_thinking
         options = CallOptions(
@@ -144,14 +162,23 @@ class ModelClient:
         services = self._services
         call = CallEnvironment(services.transport, asyncio.sleep, self._calls, services.script, hooks, streams)
         self._calls += 1
-        budget, characters, counted = self._budget, 0, False
+        budget, characters, counted, pieces = self._budget, 0, False, 0
+        observed = None if self.observer is None else self.observer.model_call(draft)
+        if observed is not None and (headers := observed.sent(model, options, context)):
+            model = replace(model, headers={**(model.headers or {}), **headers})
         try:
             async for facts in llm.stream(model, context, options, draft, call):
+                if observed is not None and facts and type(facts[0]) is not MessageBegun:
+                    if not pieces:
+                        observed.first_piece()
+                    pieces += len(facts)
                 if facts and type(facts[-1]) is MessageDone:
                     # Count the usage before a consumer can act on the answer.
                     budget.add_usage(draft)
                     counted = True
                     self._models.accepted(model)
+                    if observed is not None:
+                        observed.done(facts[-1].message)
                 yield facts
                 if not counted and budget.limits_tokens:
                     characters += sum(fact.weight for fact in facts if isinstance(fact, Update))
@@ -165,6 +192,8 @@ class ModelClient:
         finally:
             if not counted:
                 budget.add_usage(draft)
+            if observed is not None:
+                observed.ended(pieces, sys.exception())
 
     async def _with_credentials(self, model: Model) -> ModelAccess:
         """Return the model as it is to be called: with its key, headers and base URL."""

@@ -35,7 +35,7 @@ ADVICE = "Do not try to do the same in another way: continue without it, or expl
 
 DeniedBy = Literal["rule", "user", "deadline", "nobody"]
 InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
-_LATE, _ENDED = object(), object()
+_LATE, _ENDED, _NOBODY = object(), object(), object()
 _STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
 
 
@@ -95,11 +95,16 @@ class Permits:
         self._grant_ids = count(1)
         self._checked: dict[str, frozenset[str]] = {}  # real paths by call id, from its permission to its execution
         self.denials: list[str] = []
+        self._asked_about: set[str] = set()  # ids of calls
+
+    def was_asked(self, call: ToolCall) -> bool:
+        return call.id in self._asked_about
 
     def forget(self) -> None:
         """Start another conversation: what the user allowed applies to the previous one only."""
         self._granted.clear()
         self._checked.clear()
+        self._asked_about.clear()
 
     def grants(self) -> list[Grant]:
         """What the user allowed for this session, in the order of the answers."""
@@ -214,8 +219,9 @@ class Permits:
         deadline, place = asked.rules.deadline, asked.verdict.place
         title = _title(call, asked.arguments) + asked.rules.why_asked(asked.verdict)
         question = Select(dialog_id(), title, [ALLOW_ONCE, for_session, DENY], timeout=max(1, round(deadline * 1000)))
+        self._asked_about.add(asked.call_id)
         details = await self._details(call, asked)
-        answer = await self._dialogs.ask(question, late=_LATE, ended=_ENDED, details=details)
+        answer = await self._dialogs.ask(question, late=_LATE, ended=_ENDED, nobody=_NOBODY, details=details)
         if answer == ALLOW_ONCE:
             return None
         if answer == for_session:
@@ -226,7 +232,7 @@ class Permits:
             return self._denied(call.tool, "deadline", why, place)
         if answer is _ENDED and self._dialogs.attended:
             return error_outcome(str(Aborted()))
-        if answer is _ENDED:
+        if answer is _ENDED or answer is _NOBODY:
             return self._denied(call.tool, "nobody", NO_CLIENT, place)
         if isinstance(answer, Refusal) and answer.reason:
             return self._denied(call.tool, "user", f"the user does not allow it and says: {answer.reason}", place, "")

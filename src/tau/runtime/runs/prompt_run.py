@@ -70,6 +70,8 @@ class RunModel(ModelPort, Protocol):
 class RunTools(ToolPort, Protocol):
     def begin_run(self, signal: AbortSignal, extra_tools: Mapping[str, Tool]) -> None: ...
 
+    def is_sequential(self, name: str) -> bool: ...
+
     def end_run(self) -> None: ...
 
 
@@ -189,6 +191,7 @@ class PromptRun:
             skip=settings.compat.steer_after == "tool",
             early=settings.compat.announce_answer == "asked",
             steered=not from_queue,
+            sequential=self._parts.tools.is_sequential,
         )
 
     def _left_over(self, end: RunEnd) -> list[AnyMessage]:

@@ -8,13 +8,15 @@ the machine of its run.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from functools import partial
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from tau.core.agent.loop import ToolDone, error_outcome
 from tau.core.checks.schema import check_arguments, validation_error
 from tau.errors import Aborted, ToolError
 from tau.records.events import Outcome
-from tau.records.messages import ToolCall
+from tau.records.messages import Text, ToolCall
 from tau.records.settings import Settings
 from tau.runtime.abort import AbortSignal
 from tau.runtime.extensions.hooks import HookDispatcher, refused
@@ -22,6 +24,10 @@ from tau.runtime.services import Services
 from tau.tools import Tool, ToolContext
 from tau.tools.read_tracking import ReadTracker
 from tau.tools.registry import TOOLS
+
+if TYPE_CHECKING:
+    from tau.runtime.telemetry.observer import SessionObserver
+ToolSource = Literal["builtin", "extension", "host", "mcp", "program"]
 
 
 class PermissionGate(Protocol):
@@ -44,6 +50,9 @@ class PermissionGate(Protocol):
 
         It can be requested once per call.
         """
+
+    def was_asked(self, call: ToolCall) -> bool:
+        """True if the user was asked about this call."""
 
     def forget(self) -> None: ...
 
@@ -83,8 +92,15 @@ class ToolRunner:
         self._signal = AbortSignal()
         self._active: list[str] | None = None  # selected by an extension; None: the usual ones
         self._known_at_selection: frozenset[str] = frozenset()  # tools that were added later are active too
+        self._program_tools: dict[str, Tool] = {}  # added by the embedding program while the session is open
         self._extra_tools: Mapping[str, Tool] = {}  # for the current prompt; they shadow others of the same name
+        self.host_tools: Mapping[str, Tool] = {}  # lent by clients; they shadow built-in tools of the same name
+        self.deferred_tools: Mapping[str, Tool] = {}  # of clients, that the model does not have, but may call
+        self.search_tool = ""  # the name of the tool that searches for them
         self.permission_gate = permission_gate
+        self.observer: SessionObserver | None = None
+        # Takes the id of a call, a path, and the contents before and after; called in a thread. For a front end.
+        self.file_changed: Callable[[str, str, bytes | None, bytes], None] | None = None
         self.mcp: McpTools | None = None
         self.reset()
 
@@ -93,19 +109,28 @@ class ToolRunner:
     @property
     def all_tools(self) -> dict[str, Tool]:
         """All tools that the model could get. A tool of an extension replaces a built-in one of the same name."""
-        more = {} if self.mcp is None else self.mcp.offered
-        return {**TOOLS, **self._services.tools, **self._hooks.extensions.tools, **more}
+        return {**TOOLS, **self._services.tools, **self._program_tools, **self._added_tools}
+
+    @property
+    def extension_tools(self) -> Mapping[str, Tool]:
+        return self._hooks.extensions.tools
+
+    @property
+    def _added_tools(self) -> Mapping[str, Tool]:
+        """Tools that the model has without being selected, unless `set_active` leaves them out."""
+        offered = {} if self.mcp is None else self.mcp.offered
+        if not offered and not self.host_tools:
+            return self.extension_tools
+        return {**self.extension_tools, **offered, **self.host_tools}
 
     @property
     def tools(self) -> Mapping[str, Tool]:
-        """The tools that the model has. A tool that an extension registers is among them immediately."""
+        """The tools that the model has. A tool that an extension or a client adds is among them immediately."""
         return {**self._selected_tools, **self._extra_tools} if self._extra_tools else self._selected_tools
 
     @property
     def _selected_tools(self) -> Mapping[str, Tool]:
-        added = self._hooks.extensions.tools
-        if self.mcp is not None:
-            added = {**added, **self.mcp.offered}
+        added = self._added_tools
         if not added and self._active is None:
             return self._services.tools
         known = self.all_tools
@@ -113,8 +138,21 @@ class ToolRunner:
         names = [*active, *(name for name in added if name not in self._known_at_selection)]
         return {name: known[name] for name in names if name in known}
 
-    def set_active(self, names: Sequence[str]) -> None:
+    def source(self, name: str) -> ToolSource:
+        """Where a tool comes from."""
+        if name in self.host_tools or name in self.deferred_tools:
+            return "host"
+        if self.mcp is not None and name in self.mcp.offered:
+            return "mcp"
+        if name in self.extension_tools:
+            return "extension"
+        own = self._program_tools.get(name) or self._services.tools.get(name)
+        return "builtin" if own is None or own is TOOLS.get(name) else "program"
+
+    def set_active(self, tools: Sequence[str | Tool]) -> None:
         """Give the model these tools and no others; unknown names are ignored."""
+        self._program_tools |= {tool.name: tool for tool in tools if isinstance(tool, Tool)}
+        names = [tool.name if isinstance(tool, Tool) else tool for tool in tools]
         known = self.all_tools
         self._active = [name for name in names if name in known]
         self._known_at_selection = frozenset(known)
@@ -128,7 +166,8 @@ class ToolRunner:
         """
         self._signal = signal
         self._extra_tools = extra_tools
-        self._machine = self._services.machine.sub_machine()
+        variables = None if self.observer is None else self.observer.command_environment()
+        self._machine = self._services.machine.sub_machine(variables)
         signal.on_abort(self._machine.kill_background)
 
     def end_run(self) -> None:
@@ -140,12 +179,21 @@ class ToolRunner:
         if self.permission_gate is not None:
             self.permission_gate.forget()
 
+    def is_sequential(self, name: str) -> bool:
+        """True for a tool that never runs at the same time as others."""
+        tool = self.tools.get(name)
+        return tool is not None and tool.sequential
+
     async def check(self, call: ToolCall) -> dict[str, Any] | Outcome:
         """Return the arguments to run with, or the refusal of the call."""
         tool = self._find(call.name)
         if tool is None:
             return error_outcome(f"Tool {call.name} not found")
-        arguments = _checked_arguments(tool, call.arguments)
+        try:
+            given = call.arguments if tool.prepare is None else await tool.prepare(call.arguments)
+        except ToolError as error:
+            return error_outcome(str(error))
+        arguments = _checked_arguments(tool, given)
         if isinstance(arguments, Outcome) or not self._hooks.extensions.wants("tool_call"):
             return arguments
         try:
@@ -158,27 +206,49 @@ class ToolRunner:
 
     async def permit(self, call: ToolCall, arguments: dict[str, Any]) -> Outcome | None:
         """Return the refusal of a call, or None if it may run. Exempt are extra tools: they only take a result."""
-        if self.permission_gate is None or call.name in self._extra_tools:
+        gate, observer = self.permission_gate, self.observer
+        if gate is None or call.name in self._extra_tools:
             return None
-        if self.mcp is not None and self.permission_gate.asks_only and self.mcp.is_harmless(call.name):
+        if gate.asks_only and self._is_harmless(call.name):
             return None
-        return await self.permission_gate.permit(call, arguments)
+        if observer is None:
+            return await gate.permit(call, arguments)
+        started = perf_counter()
+        refusal = await gate.permit(call, arguments)
+        asked = gate.was_asked(call)
+        observer.permission_checked(call, refusal, asked=asked, seconds=perf_counter() - started)
+        return refusal
 
     async def execute(self, call: ToolCall, arguments: dict[str, Any], progress: Callable[[Outcome], None]) -> Outcome:
         resize = self._settings().images.auto_resize
         withheld = None if self.permission_gate is None else self.permission_gate.withheld(call.name, arguments)
         checked = None if self.permission_gate is None else self.permission_gate.checked(call)
+        changed = None if self.file_changed is None else partial(self.file_changed, call.id)
         context = ToolContext(
-            self._machine, self._services.cwd, progress, self._reads, resize, call.id, withheld, checked
+            self._machine, self._services.cwd, progress, self._reads, resize, call.id, withheld, checked, changed
         )
         tool = self._find(call.name)
         if tool is None:  # it was removed meanwhile
             raise ToolError(f"Tool {call.name} not found")
         return await tool.run(arguments, context)
 
+    def _is_harmless(self, name: str) -> bool:
+        """True for a tool that `--permissions ask` need not ask about."""
+        return name == self.search_tool or (self.mcp is not None and self.mcp.is_harmless(name))
+
     def _find(self, name: str) -> Tool | None:
-        tool = self.tools.get(name)
+        tool = self.tools.get(name) or self.deferred_tools.get(name)
         return self.mcp.find(name) if tool is None and self.mcp is not None and self._active is None else tool
+
+    async def run_builtin(
+        self, tool: Tool, arguments: dict[str, Any], cwd: str, progress: Callable[[Outcome], None]
+    ) -> Outcome:
+        """Run one of tau's own tools for an extension. Raises ToolError."""
+        checked = _checked_arguments(tool, arguments)
+        if isinstance(checked, Outcome):
+            raise ToolError("".join(block.text for block in checked.content if isinstance(block, Text)))
+        context = ToolContext(self._machine, cwd, progress, self._reads, self._settings().images.auto_resize)
+        return await tool.run(checked, context)
 
     async def review(self, done: ToolDone, arguments: dict[str, Any]) -> ToolDone:
         """Return the result after the `tool_result` hooks of extensions."""

@@ -26,9 +26,11 @@ from tau.records.entries import Label
 from tau.records.messages import Image, Text
 from tau.records.models import ThinkingLevel
 from tau.runtime.clock import now
-from tau.runtime.extensions.hook_answers import read_custom
+from tau.runtime.extensions.hook_answers import read_custom, read_one_message
 from tau.runtime.extensions.hooks import Destination
 from tau.runtime.extensions.registry import PausableTimeout, current_timeout
+from tau.runtime.session.extension_models import MODEL_ACTIONS
+from tau.runtime.session.extension_tools import TOOL_ACTIONS
 from tau.runtime.session.operations import QUEUES, Operations
 from tau.runtime.session.session import Session
 from tau.runtime.session.ui_requests import QUESTIONS, SHOWN, TERMINAL, remember_shown, ui_request
@@ -72,6 +74,15 @@ async def append_entry(session: Operations, wanted: AppendEntry) -> None:
     await session.append_entry(wanted.custom_type, wanted.data)
 
 
+class AppendMessage(Record):
+    message: Any
+
+
+async def append_message(session: Operations, wanted: AppendMessage) -> None:
+    """Add a message to the session without a run, for the setup of a new session."""
+    await session.append_message(read_one_message(wanted.message, "message"))
+
+
 class SetSessionName(Record):
     name: str
 
@@ -100,13 +111,6 @@ async def set_active_tools(session: Operations, wanted: SetActiveTools) -> None:
     session.set_tools(wanted.names)
 
 
-async def get_all_tools(session: Operations, wanted: Nothing) -> list[dict[str, Any]]:
-    return [
-        {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
-        for tool in session.all_tools().values()
-    ]
-
-
 async def get_commands(session: Operations, wanted: Nothing) -> Any:
     return to_builtins(await session.commands())
 
@@ -123,10 +127,6 @@ async def set_model(session: Operations, wanted: SetModel) -> bool:
     except CommandError:
         return False
     return True
-
-
-async def get_models(session: Operations, wanted: Nothing) -> Any:
-    return to_builtins(session.models.available)
 
 
 class SetThinkingLevel(Record):
@@ -148,8 +148,8 @@ class Compact(Record):
     custom_instructions: str | None = None
 
 
-async def compact(session: Operations, wanted: Compact) -> None:
-    await session.compact(wanted.custom_instructions)
+async def compact(session: Operations, wanted: Compact) -> Any:
+    return to_builtins(await session.compact(wanted.custom_instructions))
 
 
 async def shutdown(session: Operations, wanted: Nothing) -> None:
@@ -183,9 +183,12 @@ async def new_session(session: Operations, wanted: NewSession) -> dict[str, bool
 
 class Fork(Record):
     entry_id: str
+    position: Literal["before", "at"] = "before"
 
 
 async def fork(session: Operations, wanted: Fork) -> dict[str, Any]:
+    if wanted.position == "at":
+        return {"cancelled": not await session.fork_at(wanted.entry_id)}
     text, went = await session.fork(wanted.entry_id)
     return {"text": text, "cancelled": not went}
 
@@ -254,7 +257,7 @@ async def get_label(session: Operations, wanted: OfEntry) -> str | None:
     for at in reversed(tree.of_kind("label")):
         entry = tree.entry(at)
         if isinstance(entry, Label) and entry.target_id == wanted.id:
-            return entry.label
+            return entry.label or None
     return None
 
 
@@ -263,18 +266,19 @@ async def get_header(session: Operations, wanted: Nothing) -> Any:
 
 
 Action = tuple[type[Record], Callable[[Operations, Any], Awaitable[Any]]]
+SessionAction = tuple[type[Record], Callable[[Session, Any], Awaitable[Any]]]
+SESSION_ACTIONS: dict[str, SessionAction] = {**MODEL_ACTIONS, **TOOL_ACTIONS}
 
 ACTIONS: dict[str, Action] = {
     "send_message": (SendMessage, send_message),
     "send_user_message": (SendUserMessage, send_user_message),
     "append_entry": (AppendEntry, append_entry),
+    "append_message": (AppendMessage, append_message),
     "set_session_name": (SetSessionName, set_session_name),
     "set_label": (SetLabel, set_label),
     "set_active_tools": (SetActiveTools, set_active_tools),
-    "get_all_tools": (Nothing, get_all_tools),
     "get_commands": (Nothing, get_commands),
     "set_model": (SetModel, set_model),
-    "get_models": (Nothing, get_models),
     "set_thinking_level": (SetThinkingLevel, set_thinking_level),
     "abort": (Nothing, abort),
     "compact": (Compact, compact),
@@ -307,6 +311,9 @@ async def act(session: Session, name: str, params: dict[str, Any]) -> Any:
         if name in TERMINAL:
             request = ui_request(TERMINAL[name], said)
             return session.dialogs.show(request) if session.services.mode == "tui" else None
+        if name in SESSION_ACTIONS:
+            of_session, perform = SESSION_ACTIONS[name]
+            return await perform(session, decode(of_session, encode(said), MAX_RECEIVED_NESTING))
         if name not in ACTIONS:
             raise ExtensionFailure(f'There is no action "{name}".')
         kind, do = ACTIONS[name]
@@ -351,6 +358,12 @@ def session_facts(session: Session) -> dict[str, Any]:
         "sessionFile": None if session.log.path is None else str(session.log.path),
         "sessionName": session.log.tree.name,
         "leafId": session.log.tree.leaf_id,
+        "entryCount": len(session.log.tree),
         "activeTools": list(session.tool_runner.tools),
+        "sessionDir": None if session.services.sessions is None else str(session.services.sessions),
+        "scopedModels": [
+            {"model": to_builtins(match.model), **({} if match.level is None else {"thinkingLevel": match.level})}
+            for match in session.models.scoped
+        ],
         **session.dialogs.terminal_facts(),
     }

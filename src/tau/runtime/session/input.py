@@ -15,6 +15,7 @@ from tau.core.agent.queues import QueueName
 from tau.core.agent.structured_output import OutputSchema
 from tau.errors import Aborted, CommandError
 from tau.records.base import Value, replace
+from tau.records.entries import CommandKey
 from tau.records.events import MessageEnd, MessageStart
 from tau.records.messages import AnyMessage, Attachment, Custom, Image, Text, User
 from tau.records.replies import Disposition
@@ -40,6 +41,8 @@ class Submission(Value):
     queue: bool  # only queue it
     attachments: Sequence[Attachment]
     output_schema: OutputSchema | None
+    trace_parent: str | None
+    key: CommandKey | None
 
 
 class InputPipeline:
@@ -60,13 +63,15 @@ class InputPipeline:
         queue: bool = False,
         attachments: Sequence[Attachment] = (),
         output_schema: OutputSchema | None = None,
+        trace_parent: str | None = None,
+        key: CommandKey | None = None,
     ) -> Disposition:
         """Start a command, or accept anything else as a prompt; with `queue` only queue it. Raises CommandError.
 
         Input that arrives during a session switch applies to the new session.
         """
         session, aborts = self._session, self._aborts
-        given = Submission(text, blocks, behavior, source, queue, attachments, output_schema)
+        given = Submission(text, blocks, behavior, source, queue, attachments, output_schema, trace_parent, key)
         await session.navigator.wait_until_done()
         if source == "rpc" and (found := session.running_commands.find(text)) is not None:
             if queue:
@@ -105,11 +110,19 @@ class InputPipeline:
             await session.resources.load()
             await session.navigator.settled()
         if given.queue and given.behavior is not None:
-            session.queue(given.behavior, text, given.blocks, given.attachments)
+            session.queue(given.behavior, text, given.blocks, given.attachments, given.key)
             return "queued"
         if aborts != self._aborts:
             raise CommandError(ABORTED)
-        return session.prompt(text, given.blocks, given.behavior, given.attachments, given.output_schema)
+        return session.prompt(
+            text,
+            given.blocks,
+            given.behavior,
+            given.attachments,
+            given.output_schema,
+            given.trace_parent,
+            given.key,
+        )
 
     def add_system_message(self) -> list[AnyMessage]:
         """Before a prompt, add a message for clients if the system prompt or the tools have changed, and return it."""
@@ -138,8 +151,15 @@ class InputPipeline:
         first = next((one for one in prompts if isinstance(one, User | Custom)), None)
         if first is None or not session.hooks.extensions.wants("before_agent_start"):
             return prompts
+        from tau.runtime.session.prompt_options import changed_prompt, prompt_options
+
         usual = await session.model_client.system_prompt()
-        added, session.model_client.system_override = await session.hooks.before_start(first, usual, signal)
+        tools = list(session.tool_runner.tools.values())
+        options = await prompt_options(session.resources, tools)
+        added, override, changed = await session.hooks.before_start(first, usual, options, signal)
+        if override is None and changed is not None and changed != options:
+            override = changed_prompt(changed, session.resources, tools)
+        session.model_client.system_override = override
         return [*prompts, *added]
 
     # Messages of extensions.

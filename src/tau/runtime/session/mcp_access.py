@@ -21,6 +21,7 @@ from tau.runtime.services import Services
 from tau.tools import Machine, Tool
 
 if TYPE_CHECKING:
+    from tau.mcp.definitions import ToolDefinition
     from tau.runtime.mcp.session_servers import SessionServers
     from tau.runtime.session.session import Session
 
@@ -53,6 +54,11 @@ class McpAccess:
         if self._loading is None:
             self._loading = asyncio.create_task(self._loaded())
         return await asyncio.shield(self._loading)
+
+    @property
+    def loaded(self) -> SessionServers | None:
+        """The servers, if they are loaded."""
+        return self._servers
 
     async def _loaded(self) -> SessionServers:
         servers = self._servers = await self._load(self)
@@ -108,6 +114,10 @@ class McpAccess:
     def server_of(self, tool: str) -> str | None:
         """The server of a tool; None for a tool that is not of a server."""
         return None if self._servers is None else self._servers.server_of(tool)
+
+    def definition(self, tool: str) -> ToolDefinition | None:
+        """How a server describes a tool; None for a tool that is not of a server."""
+        return None if self._servers is None else self._servers.definition(tool)
 
     # Commands.
 

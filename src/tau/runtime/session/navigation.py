@@ -30,7 +30,7 @@ from tau.runtime.abort import run_to_end
 from tau.runtime.extensions.hook_answers import SummaryGiven
 from tau.runtime.extensions.hooks import Destination
 from tau.runtime.extensions.registry import called_by_handler, calling_session
-from tau.runtime.history.copies import clone, copy_whole, fork, fork_text
+from tau.runtime.history.copies import clone, copy_branch, copy_whole, fork, fork_text
 from tau.runtime.history.session_log import SessionLog
 from tau.runtime.runs.compactor import BranchText
 from tau.store.listing import all_session_rows, session_rows
@@ -51,6 +51,7 @@ class Navigator:
         self._session = session
         self._switching = asyncio.Lock()
         self._closed = False
+        self.moved: Callable[[str], None] = lambda reason: None  # another session, or another place in it, is current
 
     def close(self) -> None:
         """Allow no more session switches: the log of the current session is about to be closed."""
@@ -176,6 +177,18 @@ class Navigator:
             await self._switch("fork", lambda: fork(self._session.log, entry_id))
             return text, True
 
+    async def fork_at(self, entry_id: str) -> bool:
+        """Continue after an entry in a new session. False if cancelled; raises CommandError if there is no entry."""
+        async with self._switching:
+            tree = self._session.log.tree
+            at = tree.find(entry_id)
+            if at is None:
+                raise CommandError("Invalid entry ID for forking")
+            if await self._session.hooks.cancelled("session_before_fork", {"entryId": entry_id, "position": "at"}):
+                return False
+            await self._switch("fork", lambda: copy_branch(self._session.log, tree.path(at)))
+            return True
+
     async def clone(self) -> bool:
         async with self._switching:
             point = {"entryId": self._session.log.tree.leaf_id, "position": "at"}
@@ -188,6 +201,7 @@ class Navigator:
         session = self._session
         with session.runs.blocked():
             left, dropped = await self._leave(reason, log)
+        self.moved(reason)
         self.restore_state(restore=restore)
         this = ref(left)  # a log's file closes with the last reference to it, so avoid a cycle
         left.file.trouble = lambda error: session.write_failed(error, this())
@@ -345,6 +359,7 @@ class Navigator:
             if wanted.label is not None:
                 session.log.label(entry_id if summary is None else session.log.tree.leaf_id or entry_id, wanted.label)
             session.schedule_sync()
+            self.moved("navigate")
             await session.hooks.tell("session_tree", moved)
             return Navigated(editor_text=UNSET if text is None else text, leaf_id=session.log.tree.leaf_id)
 

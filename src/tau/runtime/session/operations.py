@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tau.core.agent.queues import QueueName
 from tau.core.agent.structured_output import OutputSchema
@@ -23,13 +23,15 @@ from tau.errors import CommandError
 from tau.records.base import UNSET, replace
 from tau.records.budgets import Budget
 from tau.records.commands import QueueMode
-from tau.records.events import CompactionResult
-from tau.records.messages import Assistant, Attachment, Custom, Image, Text
+from tau.records.entries import CommandKey
+from tau.records.events import CompactionResult, Outcome
+from tau.records.messages import Assistant, Attachment, Custom, Image, StoredMessage, Text, ToolCall
 from tau.records.models import Model, ThinkingLevel
 from tau.records.replies import (
     BashResult,
     ContextUsage,
     Disposition,
+    ListedTool,
     McpServerRow,
     McpServers,
     Navigated,
@@ -47,6 +49,10 @@ from tau.runtime.session import choices
 from tau.runtime.session.session import BUSY, Session
 from tau.runtime.session.state import StateReader
 from tau.tools import Tool
+
+if TYPE_CHECKING:
+    from tau.mcp.definitions import ToolDefinition
+    from tau.runtime.session.host_tools import HostTools
 
 MIN_INDEXED_BYTES = 1024 * 1024  # a smaller session is read within milliseconds when a client asks
 MODES: dict[QueueName, str] = {"steer": "steeringMode", "follow_up": "followUpMode"}
@@ -77,11 +83,23 @@ class Operations:
         queue: bool = False,
         attachments: Sequence[Attachment] = (),
         output_schema: OutputSchema | None = None,
+        trace_parent: str | None = None,
+        key: CommandKey | None = None,
     ) -> Disposition:
-        """Submit input, and publish a queue update if the queues changed. With `queue` the input is only queued."""
+        """Submit input, and publish a queue update if the queues changed. With `queue` the input is only queued.
+
+        `key` is stored with the message.
+        """
         session = self._session
         done = await session.input.submit(
-            text, blocks, behavior, queue=queue, attachments=attachments, output_schema=output_schema
+            text,
+            blocks,
+            behavior,
+            queue=queue,
+            attachments=attachments,
+            output_schema=output_schema,
+            trace_parent=trace_parent,
+            key=key,
         )
         if done == "queued":
             await session.emit_queue_update()
@@ -215,9 +233,28 @@ class Operations:
         self._session.budget.set(budget)
         return self._session.budget.limits
 
-    def set_tools(self, names: Sequence[str]) -> None:
+    def set_tools(self, tools: Sequence[str | Tool]) -> None:
         """Make exactly these tools active, from the next turn on; unknown names are ignored."""
-        self._session.tool_runner.set_active(names)
+        self._session.tool_runner.set_active(tools)
+
+    async def call_tool(self, name: str, arguments: dict[str, Any]) -> tuple[Outcome, bool]:
+        """Call a tool without a model, checked as in a run. Returns its result, and True if it is an error."""
+        from tau.runtime.session.direct_calls import call_tool
+
+        call = ToolCall(f"call_{os.urandom(8).hex()}", name, arguments)
+        return await call_tool(self._session.tool_runner, call)
+
+    @property
+    def host_tools(self) -> HostTools:
+        """The tools that clients lend to this session."""
+        from tau.runtime.session.host_tools import HostTools
+
+        session = self._session
+        if session.host_tools is None:
+            session.host_tools = HostTools(
+                session.tool_runner, lambda: session.navigator.switching, lambda: session.mcp
+            )
+        return session.host_tools
 
     async def reload(self) -> None:
         """Search again for context files, skills and templates, and reload extensions from files."""
@@ -249,6 +286,10 @@ class Operations:
         """Continue before a user message in a new session. Returns the message's text, and False if cancelled."""
         return await self._switchable().navigator.fork(entry_id)
 
+    async def fork_at(self, entry_id: str) -> bool:
+        """Continue after an entry in a new session. False if cancelled."""
+        return await self._switchable().navigator.fork_at(entry_id)
+
     async def clone(self) -> bool:
         return await self._switchable().navigator.clone()
 
@@ -276,6 +317,12 @@ class Operations:
         appended = session.log.append_custom(custom_type, data)
         session.schedule_sync()
         await session.emit(appended)
+
+    async def append_message(self, message: StoredMessage) -> None:
+        session = await self._after_switch()
+        session.log.require_open()
+        session.log.append_message(message)
+        session.schedule_sync()
 
     async def export_html(self, path: str | None) -> str:
         """Returns the path as given, or a generated one."""
@@ -351,6 +398,12 @@ class Operations:
     def all_tools(self) -> dict[str, Tool]:
         return dict(self._session.tool_runner.all_tools)
 
+    async def listed_tools(self) -> list[ListedTool]:
+        """All tools, with their source, and whether the model has them. Starts no MCP server."""
+        from tau.runtime.session.tool_list import listed_tools
+
+        return await listed_tools(self._session)
+
     def active_tools(self) -> list[str]:
         return list(self._session.tool_runner.tools)
 
@@ -409,6 +462,10 @@ class Operations:
     async def mcp_servers(self) -> McpServers:
         """The configured MCP servers and their states. Starts none."""
         return McpServers([]) if self._session.mcp is None else await self._session.mcp.rows()
+
+    def mcp_tool(self, name: str) -> ToolDefinition | None:
+        """How an MCP server describes a tool; None for other tools."""
+        return None if self._session.mcp is None else self._session.mcp.definition(name)
 
     async def restart_mcp_server(self, name: str) -> McpServerRow:
         """Start a server again, also one that failed too often."""

@@ -20,6 +20,7 @@ from tau.errors import CommandError
 from tau.records.base import UNSET
 from tau.records.budgets import Budget
 from tau.records.dialogs import UiRequest
+from tau.records.entries import CommandKey
 from tau.records.events import (
     AgentSettled,
     BashUpdate,
@@ -58,6 +59,7 @@ from tau.runtime.session.user_bash import UserBash
 from tau.store.resource_query import ResourceQuery
 
 if TYPE_CHECKING:
+    from tau.runtime.session.host_tools import HostTools
     from tau.runtime.session.mcp_access import McpAccess
 
 logger = logging.getLogger(__name__)
@@ -95,12 +97,13 @@ class Session:
         self.queues = MessageQueues(settings.steering_mode, settings.follow_up_mode)
         self.extensions = ExtensionRegistry(lambda: self.settings, self.emit_nowait)
         self.hooks = HookDispatcher(self.extensions, now)
-        self.dialogs = Dialogs(self.emit_nowait, self.extensions, has_ui=services.mode in ("rpc", "tui"))
+        self.dialogs = Dialogs(self.emit_nowait, self.extensions, has_ui=services.mode in ("rpc", "tui", "acp"))
         self.running_commands = RunningCommands(self.hooks)
         self.budget = BudgetTracker(models, budget)
         self.resources = Resources(resource_query, services.machine.in_thread, self.emit_nowait)
         gate = None if permissions is None else permissions(self.dialogs)
         self.tool_runner = ToolRunner(services, lambda: self.settings, self.hooks, gate)
+        self.host_tools: HostTools | None = None  # made when a client first lends tools
         self.local = Local()
         self.model_client = ModelClient(
             self, services, models, self.resources, self.tool_runner, self.hooks, self.budget, self.local
@@ -123,6 +126,8 @@ class Session:
         if initial_log.name is not None:
             self.log.set_name(initial_log.name)
         self.extension_lifecycle = ExtensionLifecycle(self, extension_plan and extension_plan(self))
+        self.observer = None if services.observe is None else services.observe(self)
+        self.tool_runner.observer = self.model_client.observer = self.observer
         self.mcp = None if mcp is None else mcp(self)  # only if servers are configured
         self.tool_runner.mcp = self.mcp
 
@@ -133,9 +138,14 @@ class Session:
             self.compactor,
             self.model_client,
             self.tool_runner,
-            on_start=lambda: self.user_bash.flush(),
+            on_start=self._run_started,
             before_run=self.input.before_run,
         )
+
+    def _run_started(self) -> None:
+        self.user_bash.flush()
+        if self.observer is not None:
+            self.observer.run_started()
 
     # Prompts.
 
@@ -146,6 +156,8 @@ class Session:
         behavior: QueueName | None,
         attachments: Sequence[Attachment] = (),
         output_schema: OutputSchema | None = None,
+        trace_parent: str | None = None,
+        key: CommandKey | None = None,
     ) -> Disposition:
         """Run the prompt or queue it. When this returns, the message is in the run or in the queue, and on disk."""
         if self.runs.streaming:
@@ -153,7 +165,7 @@ class Session:
                 raise CommandError(BUSY)
             if output_schema is not None:
                 raise CommandError(NOT_QUEUED)
-            self.queue(behavior, text, blocks, attachments)
+            self.queue(behavior, text, blocks, attachments, key)
             return "queued"
         self.runs.check_open()
         model, output_schema = self.models.ready(), output_schema or self.output_schema
@@ -164,15 +176,17 @@ class Session:
         prompts: list[AnyMessage] = [message]
         if self.runs.busy:
             # The last run is not settled: this prompt runs next, and is recorded as queued until then.
-            self.log.pending_queue.record("follow_up", message)
+            self.log.pending_queue.record("follow_up", message, key)
         else:
             self.user_bash.flush()
             if self.log.lacks_level:
                 self.log.set_level(self.models.level)
             prompts = [*self.input.add_system_message(), message]
-            self.log.append_prompt(message)
+            self.log.append_prompt(message, key)
             self.navigator.report_damage()
         self.schedule_sync()
+        if self.observer is not None:
+            self.observer.accepted(trace_parent)
         if self.mcp is not None:
             self.mcp.prompt_accepted()
         self.runs.start([*prompts, *self.input.next_turn_messages()], output_schema)
@@ -183,11 +197,16 @@ class Session:
         return User([Text(text), *blocks], now(), kept)
 
     def queue(
-        self, queue: QueueName, text: str, blocks: Sequence[Text | Image], attachments: Sequence[Attachment] = ()
+        self,
+        queue: QueueName,
+        text: str,
+        blocks: Sequence[Text | Image],
+        attachments: Sequence[Attachment] = (),
+        key: CommandKey | None = None,
     ) -> None:
         message = self._user(text, blocks, attachments)
         self.queues.add(queue, message)
-        self.log.pending_queue.record(queue, message)
+        self.log.pending_queue.record(queue, message, key)
         self.schedule_sync()
 
     def clear_queues(self) -> tuple[list[str], list[str]]:
@@ -209,6 +228,8 @@ class Session:
             if self.settings.compat.keep_bash_after == "run":
                 self.user_bash.flush()
             self.schedule_sync()
+        if self.observer is not None and not isinstance(event, Update):
+            self.observer.on_event(event)
         return self._notify(event)
 
     def _notify(self, event: Event | Update) -> Awaitable[None] | None:
@@ -357,3 +378,6 @@ class Session:
         self.local.stop()
         await self.sync.close()
         self.log.close()
+        if self.observer is not None:
+            self.observer.close()
+            await self.services.machine.in_thread(self.observer.flush)

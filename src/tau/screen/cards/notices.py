@@ -43,17 +43,30 @@ _NOTICES: dict[NoticeKind, tuple[str, str]] = {
 }
 
 
-class NoticeCard(StaticCard):
+class NoticeCard:
     """A message of tau or of an extension. The kind is said in words, not by the colour alone."""
 
     def __init__(self, text: str, kind: NoticeKind = "info") -> None:
         self._text, self._kind = text, kind
+        self._count = 1
+
+    def repeat(self, text: str, kind: NoticeKind) -> bool:
+        """Count the same problem again. False if it is another one, or no problem: then it needs a card of its own."""
+        if kind == "info" or (text, kind) != (self._text, self._kind):
+            return False
+        self._count += 1
+        return True
+
+    def state(self, now: float) -> Hashable:
+        return self._count
 
     def rows(self, look: Look, now: float) -> list[Line]:
         word, style = _NOTICES[self._kind]
         text = clean_text(self._text)
         if word and text.lower().startswith(word.lower()):
             word = ""
+        if self._count > 1:
+            text += f" ({self._count:,} times)"
         first, *others = (word + text).split("\n")
         rows = wrap((Span(first, style),), look.width)
         inside = look.narrower(2)

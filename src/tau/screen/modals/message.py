@@ -1,4 +1,4 @@
-"""A modal that says what is being waited for. Escape stops waiting."""
+"""A modal that says what is being waited for, or what is being made. Escape ends the wait."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from tau.screen.safe_text import one_line
 
 
 class MessageModal:
-    def __init__(self, title: str, text: str) -> None:
+    def __init__(self, title: str, text: str, *, hint_of_escape: str = "Esc leaves") -> None:
         self._title = title
         self._text = text
+        self._hint = hint_of_escape
 
     def rows(self, width: int, max_rows: int) -> PanelView:
         lines = [top_rule(one_line(self._title), Status(), width), *wrapped(self._text, width)]
-        return PanelView(fitted([*lines[: max(max_rows - 1, 1)], hint(("Esc leaves",), width)], width, max_rows))
+        return PanelView(fitted([*lines[: max(max_rows - 1, 1)], hint((self._hint,), width)], width, max_rows))
 
     def key(self, key: Key, actions: Sequence[str]) -> Outcome | None:
         return CANCELLED if key.id == "escape" or "tui.select.cancel" in actions else None

@@ -9,10 +9,10 @@ from tau.records.replies import SessionRow
 from tau.screen.footer import short_folder
 from tau.screen.input_events import Key
 from tau.screen.modals import Modal, Outcome
-from tau.screen.modals.field import FieldModal
 from tau.screen.modals.search_list import ListRow, SearchList
 from tau.screen.modals.session_order import age_text, recent, threaded
 from tau.screen.modals.session_search import MAX_TITLE, SessionItem, SessionQuery
+from tau.screen.modals.text_field import TextField
 from tau.screen.panels import PanelView
 from tau.screen.safe_text import one_line
 
@@ -185,7 +185,7 @@ class SessionPicker:
         row = self._chosen
         if row is not None:
             name = row.name if isinstance(row.name, str) else ""
-            field = FieldModal("Name of the session", name)
+            field = TextField("Name of the session", text=name, hint_of_enter="Enter saves")
             self._question = _Question(field, lambda text: self._calls.rename(row, text))
 
     def _ask_to_delete(self) -> None:

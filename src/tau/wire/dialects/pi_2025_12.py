@@ -94,6 +94,8 @@ DIALECT = PI_2026_03.derive(
     events={
         e.ToolUpdate: OMITTED,
         e.ToolEnd: Form((ToolEnd,), _tool_end),
+        e.ToolRequest: OMITTED,
+        e.ToolRequestCancelled: OMITTED,
         e.CompactionStart: OMITTED,
         e.CompactionEnd: Form((Compaction, Error), _compaction_end),
         e.AutoRetryStart: OMITTED,

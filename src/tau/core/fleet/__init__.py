@@ -1,0 +1,1 @@
+"""Fleets: which task runs where and when, and what the loss of a worker means."""

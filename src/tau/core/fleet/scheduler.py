@@ -1,0 +1,338 @@
+"""The scheduler of a fleet: pure. It is told what happened and says what to do.
+
+    waiting ──► claimed (an attempt, a worker, a lease) ──► final
+       ▲              │ lost, or a failure that may pass
+       └── backoff ───┘
+
+A result counts only if it comes from the current attempt of its task: a worker that was given up may still speak.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from tau.core.fleet.windows import Window
+from tau.records.base import Value
+from tau.records.fleet import Outcome
+
+LEASE_S = 60.0  # a worker that says nothing for this long is lost
+MAX_LOSSES = 5  # attempts of one task that may be lost with their worker
+BACKOFF_S = (2.0, 10.0, 30.0, 60.0)
+GRACE_S = 120.0  # beyond the time limit, for setup, check and the end
+
+
+class Work(Value):
+    """What the scheduler knows of a task."""
+
+    id: str
+    provider: str = ""
+    repo: str = ""
+    retries: int = 2
+    priority: int = 0
+    time_limit: float = 3600.0
+    max_cost: float | None = None
+    needs: Mapping[str, Any] = {}
+
+
+class Limits(Value):
+    """Limits of the whole fleet; None means no limit."""
+
+    concurrency: int = 8
+    per_provider: int | None = None
+    per_repo: int | None = None
+    max_cost: float | None = None
+
+
+# What the scheduler asks for.
+
+
+class Start(NamedTuple):
+    task: str
+    number: int
+    worker: str
+
+
+class StopAttempt(NamedTuple):
+    """Abort an attempt that no longer counts."""
+
+    task: str
+    number: int
+    worker: str
+    reason: str
+
+
+class Final(NamedTuple):
+    """The task has its result: that of attempt `number`."""
+
+    task: str
+    number: int
+    outcome: Outcome
+    error: str | None = None
+
+
+class Again(NamedTuple):
+    """The task waits for another attempt."""
+
+    task: str
+    number: int
+    reason: str
+
+
+Act = Start | StopAttempt | Final | Again
+
+
+class Attempt:
+    """An attempt that is under way."""
+
+    def __init__(self, number: int, worker: str, now: float, deadline: float) -> None:
+        self.number = number
+        self.worker = worker
+        self.begun = False
+        self.heard = now
+        self.deadline = deadline
+        self.cost = 0.0
+
+
+class Worker:
+    def __init__(self, slots: int, labels: Mapping[str, Any], now: float) -> None:
+        self.slots = slots
+        self.labels = labels
+        self.heard = now
+        self.tasks: set[str] = set()
+
+
+class Scheduler:
+    """`attempts` are the numbers that earlier runs used, `spent` what they cost."""
+
+    def __init__(
+        self, work: Iterable[Work], limits: Limits, *, attempts: Mapping[str, int] | None = None, spent: float = 0.0
+    ) -> None:
+        self.limits = limits
+        self.spent = spent
+        self.draining = False
+        self._work = {one.id: one for one in work}
+        self._numbers = dict(attempts or {})
+        self._failures: dict[str, int] = {}
+        self._losses: dict[str, int] = {}
+        self._attempts: dict[str, Attempt] = {}
+        self._workers: dict[str, Worker] = {}
+        self._windows: dict[str, Window] = {}
+        self._by_provider: dict[str, int] = {}
+        self._by_repo: dict[str, int] = {}
+        self._ready: list[tuple[int, int, str]] = []
+        self._delayed: list[tuple[float, int, str]] = []
+        self._order = 0
+        for one in self._work.values():
+            self._queue(one.id)
+
+    # State.
+
+    @property
+    def waiting(self) -> int:
+        return len(self._ready) + len(self._delayed)
+
+    @property
+    def running(self) -> int:
+        return len(self._attempts)
+
+    @property
+    def finished(self) -> bool:
+        return not self._attempts and (self.draining or not self.waiting)
+
+    @property
+    def out_of_money(self) -> bool:
+        """True if tasks wait and none may begin, because the budget of the fleet could be exceeded."""
+        return bool(self._ready) and not self._attempts and not any(map(self._affordable, self._ids_ready()))
+
+    def _ids_ready(self) -> list[str]:
+        return [id for _, _, id in self._ready]
+
+    def number(self, task: str) -> int:
+        return self._numbers.get(task, 0)
+
+    def is_current(self, task: str, number: int) -> bool:
+        attempt = self._attempts.get(task)
+        return attempt is not None and attempt.number == number
+
+    # Facts.
+
+    def joined(self, worker: str, slots: int, labels: Mapping[str, Any], now: float) -> list[Act]:
+        self._workers[worker] = Worker(slots, labels, now)
+        return self.assign(now)
+
+    def lost(self, worker: str, now: float, reason: str = "the worker was lost") -> list[Act]:
+        """A worker is gone, with what it worked on. What it had not begun loses no attempt."""
+        gone = self._workers.pop(worker, None)
+        acts: list[Act] = []
+        for task in sorted(gone.tasks) if gone is not None else ():
+            acts += self._lose(task, now, reason)
+        return acts + self.assign(now)
+
+    def begun(self, task: str, number: int, now: float) -> list[Act]:
+        if not self._hear(task, number, now):
+            return []
+        self._attempts[task].begun = True
+        return []
+
+    def beat(self, worker: str, tasks: Iterable[tuple[str, int]], now: float) -> list[Act]:
+        """A worker lives, and works on these attempts. It is told to stop what no longer counts."""
+        if worker in self._workers:
+            self._workers[worker].heard = now
+        return [
+            StopAttempt(task, number, worker, "it no longer counts")
+            for task, number in tasks
+            if not self._hear(task, number, now)
+        ]
+
+    def progress(self, task: str, number: int, cost: float, now: float) -> list[Act]:
+        if self._hear(task, number, now):
+            attempt = self._attempts[task]
+            self.spent += max(0.0, cost - attempt.cost)
+            attempt.cost = max(attempt.cost, cost)
+        return []
+
+    def limited(self, provider: str, now: float) -> list[Act]:
+        """A provider refused a request: fewer at once, and slowly more again."""
+        window = self._windows.setdefault(provider, Window(max(1, self._by_provider.get(provider, 1))))
+        window.refused(now)
+        return []
+
+    def done(
+        self, task: str, number: int, outcome: Outcome, cost: float, now: float, *, transient: bool = False
+    ) -> list[Act]:
+        """An attempt has ended with a result. Empty if it does not count."""
+        if not self.is_current(task, number):
+            return []
+        self.progress(task, number, cost, now)
+        self._release(task)
+        failures = self._failures.get(task, 0)
+        if transient and outcome in ("failed", "stopped") and failures < self._work[task].retries and not self.draining:
+            self._failures[task] = failures + 1
+            self._queue(task, now + BACKOFF_S[min(failures, len(BACKOFF_S) - 1)])
+            return [Again(task, number, "a failure that may pass"), *self.assign(now)]
+        return [Final(task, number, outcome), *self.assign(now)]
+
+    def tick(self, now: float) -> list[Act]:
+        """Look at leases, deadlines and delays."""
+        acts: list[Act] = []
+        for name, worker in list(self._workers.items()):
+            if now - worker.heard > LEASE_S:
+                acts += self.lost(name, now, "the worker said nothing for a minute")
+        for task, attempt in list(self._attempts.items()):
+            if now > attempt.deadline:
+                acts.append(StopAttempt(task, attempt.number, attempt.worker, "the time of the attempt is over"))
+                acts += self._lose(task, now, "the time of the attempt is over")
+        return acts + self.assign(now)
+
+    def next_tick(self, now: float) -> float:
+        """When `tick` should be called next."""
+        due = [now + 1.0] if self._windows else [now + 5.0]
+        if self._delayed:
+            due.append(self._delayed[0][0])
+        return max(now + 0.01, min(due))
+
+    # Decisions.
+
+    def assign(self, now: float) -> list[Act]:
+        """Start what may start."""
+        while self._delayed and self._delayed[0][0] <= now:
+            _, _, task = heapq.heappop(self._delayed)
+            self._push(task)
+        acts: list[Act] = []
+        if self.draining:
+            return acts
+        passed_over: list[tuple[int, int, str]] = []
+        free = sum(worker.slots - len(worker.tasks) for worker in self._workers.values())
+        while self._ready and free > 0 and len(self._attempts) < self.limits.concurrency:
+            entry = heapq.heappop(self._ready)
+            task = entry[2]
+            worker = self._worker_for(task) if self._admissible(task, now) else None
+            if worker is None:
+                passed_over.append(entry)
+                if len(passed_over) > 1000:
+                    break
+                continue
+            acts.append(self._start(task, worker, now))
+            free -= 1
+        for entry in passed_over:
+            heapq.heappush(self._ready, entry)
+        return acts
+
+    def _admissible(self, task: str, now: float) -> bool:
+        work, limits = self._work[task], self.limits
+        at_provider, at_repo = self._by_provider.get(work.provider, 0), self._by_repo.get(work.repo, 0)
+        if limits.per_provider is not None and at_provider >= limits.per_provider:
+            return False
+        if limits.per_repo is not None and work.repo and at_repo >= limits.per_repo:
+            return False
+        if (window := self._windows.get(work.provider)) is not None and at_provider >= window.size(now):
+            return False
+        return self._affordable(task)
+
+    def _affordable(self, task: str) -> bool:
+        """True if the fleet stays within its budget even if everything under way costs as much as it may."""
+        if (allowed := self.limits.max_cost) is None:
+            return True
+        may_cost = sum(
+            max(0.0, (self._work[id].max_cost or 0.0) - attempt.cost) for id, attempt in self._attempts.items()
+        )
+        return self.spent + may_cost + (self._work[task].max_cost or 0.0) <= allowed + 1e-9
+
+    def _worker_for(self, task: str) -> str | None:
+        """The worker with the most free slots that has what the task needs."""
+        needs = self._work[task].needs
+        free = {
+            name: worker.slots - len(worker.tasks)
+            for name, worker in self._workers.items()
+            if len(worker.tasks) < worker.slots and all(worker.labels.get(key) == value for key, value in needs.items())
+        }
+        return max(sorted(free), key=free.__getitem__) if free else None
+
+    def _start(self, task: str, worker: str, now: float) -> Start:
+        work = self._work[task]
+        self._numbers[task] = number = self._numbers.get(task, 0) + 1
+        self._attempts[task] = Attempt(number, worker, now, now + work.time_limit + GRACE_S)
+        self._workers[worker].tasks.add(task)
+        self._by_provider[work.provider] = self._by_provider.get(work.provider, 0) + 1
+        self._by_repo[work.repo] = self._by_repo.get(work.repo, 0) + 1
+        return Start(task, number, worker)
+
+    def _lose(self, task: str, now: float, reason: str) -> list[Act]:
+        attempt = self._attempts[task]
+        self._release(task)
+        losses = self._losses.get(task, 0) + attempt.begun
+        self._losses[task] = losses
+        if losses > MAX_LOSSES:
+            return [Final(task, attempt.number, "failed", f"{reason}, {losses} times")]
+        self._queue(task, now + (BACKOFF_S[min(losses - 1, len(BACKOFF_S) - 1)] if losses > 1 else 0.0))
+        return [Again(task, attempt.number, reason)]
+
+    def _release(self, task: str) -> None:
+        attempt, work = self._attempts.pop(task), self._work[task]
+        if attempt.worker in self._workers:
+            self._workers[attempt.worker].tasks.discard(task)
+        self._by_provider[work.provider] -= 1
+        self._by_repo[work.repo] -= 1
+
+    def _hear(self, task: str, number: int, now: float) -> bool:
+        """Note a sign of life of an attempt. False if it does not count."""
+        if not self.is_current(task, number):
+            return False
+        attempt = self._attempts[task]
+        attempt.heard = now
+        if attempt.worker in self._workers:
+            self._workers[attempt.worker].heard = now
+        return True
+
+    def _queue(self, task: str, at: float | None = None) -> None:
+        if at is None:
+            self._push(task)
+        else:
+            self._order += 1
+            heapq.heappush(self._delayed, (at, self._order, task))
+
+    def _push(self, task: str) -> None:
+        self._order += 1
+        heapq.heappush(self._ready, (-self._work[task].priority, self._order, task))

@@ -1,0 +1,37 @@
+"""Starts Node for extensions: python -I -S launch_node.py NODE HOST MEMORY_MB SYNC MESSAGES PARENT
+
+Does what Node cannot do itself: the process dies with tau, even if it hangs, and its two descriptors are 3 and 4. Node
+marks only descriptors without a gap before them as close-on-exec, so that programs started from it do not inherit them.
+"""
+
+import ctypes
+import os
+import signal
+import sys
+
+PR_SET_PDEATHSIG = 1
+FIRST = 3  # descriptor of the answers to synchronous reads; the next one is that of the messages
+
+
+def main(node: str, host: str, memory_mb: int, sync: int, messages: int, parent: int) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(1)
+    moved = [_above(descriptor, FIRST + 2) for descriptor in (sync, messages)]
+    for number, descriptor in enumerate(moved, FIRST):
+        os.dup2(descriptor, number)
+    os.closerange(FIRST + 2, max(moved) + 1)
+    limit = [f"--max-old-space-size={memory_mb}"] if memory_mb else []
+    os.execv(node, [node, "--disable-warning=ExperimentalWarning", *limit, host])
+
+
+def _above(descriptor: int, lowest: int) -> int:
+    """Return a duplicate of the descriptor with a number of at least `lowest`."""
+    while descriptor < lowest:
+        descriptor = os.dup(descriptor)
+    return descriptor
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], *map(int, sys.argv[3:7]))

@@ -1,0 +1,15 @@
+// The extension whose code is running: functions of modules act for it.
+
+import { currentCall } from "./scope.mjs";
+
+const known = [];
+
+export function remember(extension) {
+  known.push(extension);
+}
+
+export function currentExtension() {
+  const extension = currentCall.getStore()?.extension ?? known.find((one) => !one.ended);
+  if (!extension) throw new Error("There is no session yet");
+  return extension;
+}

@@ -1,0 +1,18 @@
+// Entry of the Node process that runs TypeScript and JavaScript extensions: node host.mjs
+//
+// Descriptor 3 carries the answers to synchronous reads, descriptor 4 all other messages. This file runs on old
+// versions of Node too, to say that they are too old; everything else is imported afterwards.
+
+import { writeSync } from "node:fs";
+
+const REQUIRED = [22, 18];
+const version = process.versions.node.split(".").map(Number);
+const supported = version[0] > REQUIRED[0] || (version[0] === REQUIRED[0] && version[1] >= REQUIRED[1]);
+
+if (supported && !process.versions.bun) {
+  const { serve } = await import("./server.mjs");
+  serve();
+} else {
+  const program = process.versions.bun ? `bun ${process.versions.bun}` : `Node ${process.versions.node}`;
+  writeSync(4, `0 ${JSON.stringify({ type: "unsupported", program })}\n`);
+}

@@ -1,0 +1,62 @@
+// The host: receives the messages of all extensions, loads them one after the other, and attributes failures.
+
+import { Channel } from "./channel.mjs";
+import { remember } from "./current.mjs";
+import { Extension, errorText } from "./extension.mjs";
+import { currentCall } from "./scope.mjs";
+import { installHooks } from "./loading.mjs";
+
+const extensions = new Map();
+const channel = new Channel();
+let loading = Promise.resolve();
+
+export function serve() {
+  process.on("uncaughtException", (error) => report(error));
+  process.on("unhandledRejection", (error) => report(error));
+  for (const signal of ["SIGINT", "SIGHUP"]) process.on(signal, () => {}); // tau handles them
+  const parent = process.ppid;
+  setInterval(() => process.ppid !== parent && process.exit(0), 1000).unref();
+  installHooks();
+  channel.listen(receive, () => process.exit(0));
+  channel.send(0, { type: "ready" });
+}
+
+function receive(number, message) {
+  if (number === 0) {
+    if (message.type === "exit") process.exit(0);
+    return;
+  }
+  if (message.type === "load") {
+    const extension = new Extension(number, channel, message);
+    extensions.set(number, extension);
+    remember(extension);
+    loading = loading.then(() => extension.load()).then(() => channel.send(0, { type: "loading_done", number }));
+    return;
+  }
+  const extension = extensions.get(number);
+  if (extension === undefined) return;
+  if (message.type === "stop" || message.type === "close") {
+    extensions.delete(number);
+    extension.end();
+    channel.send(0, { type: "closed", number });
+    return;
+  }
+  extension.received(message);
+}
+
+/** Reports a failure outside of any call, to the extension whose code is on the stack. */
+function report(error) {
+  const stack = String(error?.stack ?? "");
+  const scope = currentCall.getStore();
+  const known = [...extensions.values()];
+  const owner =
+    known
+      .map((extension) => ({ extension, at: stack.indexOf(extension.root) }))
+      .filter(({ at }) => at >= 0)
+      .sort((one, other) => one.at - other.at || other.extension.root.length - one.extension.root.length)[0]?.extension ??
+    scope?.extension;
+  for (const extension of owner ? [owner] : known.slice(0, 1)) {
+    const where = extension.locate(error);
+    extension.send({ type: "trouble", error: errorText(error) + (where ? ` (${where})` : ""), event: "task" });
+  }
+}

@@ -1,0 +1,80 @@
+"""The folder of a fleet: what was asked, the ledger, the results, and one folder for each attempt."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from tau.errors import UsageError
+from tau.records.base import BadRecord, convert, parse
+from tau.records.fleet import Result
+from tau.store.ledger import Ledger, LedgerError
+
+
+class FleetFolder:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.tasks = path / "tasks"
+        self.results = path / "results.jsonl"
+        self.about = path / "fleet.json"
+
+    def create(self) -> None:
+        self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.tasks.mkdir(exist_ok=True, mode=0o700)
+
+    def attempt(self, task: str, number: int) -> Path:
+        return self.tasks / task / str(number)
+
+    def ledger(self, *, read_only: bool = False) -> Ledger:
+        """Raises UsageError if there is none, or it cannot be used."""
+        path = self.path / "ledger.db"
+        if read_only and not path.exists():
+            raise UsageError(f"{self.path} is not the folder of a fleet: it has no ledger.db.")
+        try:
+            return Ledger(path, read_only=read_only)
+        except LedgerError as error:
+            raise UsageError(str(error)) from None
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """One coordinator for a folder. Raises UsageError with its process id if there is another."""
+        handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                pid = os.pread(handle, 32, 0).decode(errors="replace").strip()
+                raise UsageError(f"Process {pid} works on {self.path} already.") from None
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, str(os.getpid()).encode(), 0)
+            yield
+        finally:
+            os.close(handle)
+
+    def stored_result(self, task: str, number: int) -> Result | None:
+        """The result that a worker has written for an attempt."""
+        return read_result(self.attempt(task, number) / "result.json")
+
+    def append(self, lines: list[bytes]) -> None:
+        handle = os.open(self.results, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(handle, b"".join(line + b"\n" for line in lines))
+        finally:
+            os.close(handle)
+
+    def rewrite_results(self, lines: Iterator[bytes]) -> None:
+        """Make results.jsonl anew from the ledger."""
+        draft = self.results.with_suffix(".partial")
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.writelines(line + b"\n" for line in lines)
+        draft.replace(self.results)
+
+
+def read_result(path: Path) -> Result | None:
+    with suppress(OSError, BadRecord):
+        found: Result = convert(parse(path.read_bytes()), Result)
+        return found
+    return None

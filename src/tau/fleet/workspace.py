@@ -1,0 +1,108 @@
+"""The folder in which an attempt works: a work tree, a clone, a copy, or an empty folder; removed when it is done."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import hashlib
+import os
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from tau.fleet.git import GitError, git
+from tau.records.fleet import Order, Patch, Workspace
+
+PATCH_LIMIT = 64 * 1024 * 1024
+
+
+def kind_of(order: Order) -> Workspace:
+    task = order.task
+    return task.workspace or ("worktree" if task.repo is not None else "empty")
+
+
+class WorkFolder:
+    """`path` is where the agent works. `base` is the commit that changes are compared with."""
+
+    def __init__(self, order: Order, root: Path) -> None:
+        self._order = order
+        self._root = root
+        self._kind = kind_of(order)
+        name = f"{order.task.id}-{order.number}"
+        self.path = Path(order.task.repo or ".") if self._kind == "in-place" else root / "work" / name
+        self.base = order.base
+
+    async def prepare(self) -> None:
+        """Make the folder. Raises GitError or OSError."""
+        repo = self._order.task.repo
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        if self._kind == "empty":
+            self.path.mkdir(mode=0o700)
+        elif self._kind == "worktree" and repo is not None:
+            await self._add_worktree(repo)
+        elif self._kind == "clone" and repo is not None:
+            await git(str(self.path.parent), "clone", "--quiet", "--no-checkout", "--", repo, str(self.path))
+            await git(str(self.path), "checkout", "--quiet", "--detach", self.base or "HEAD")
+        elif self._kind == "copy" and repo is not None:
+            await asyncio.to_thread(_copy, repo, self.path)
+        if self.base is None and (self.path / ".git").exists():
+            self.base = (await git(str(self.path), "rev-parse", "HEAD")).decode().strip()
+
+    async def _add_worktree(self, repo: str) -> None:
+        """Concurrent additions to one repository disturb each other: one at a time, the checkout outside the lock."""
+        output = self._order.task.output
+        branch = ["-b", f"tau/{self.path.name}", "--no-track"] if output == "branch" else ["--detach"]
+        async with locked(self._root / "locks", repo):
+            await git(repo, "worktree", "add", "--quiet", "--no-checkout", *branch, str(self.path), self.base or "HEAD")
+        await git(str(self.path), "reset", "--quiet", "--hard")
+
+    async def patch(self, to: Path) -> Patch | None:
+        """Write what has changed since `base`, with new files. None if nothing has."""
+        if self.base is None or not (self.path / ".git").exists():
+            return None
+        await git(str(self.path), "add", "--all", "--intent-to-add")
+        text = await git(str(self.path), "diff", "--binary", "--no-ext-diff", "--no-textconv", self.base)
+        if not text:
+            return None
+        if len(text) > PATCH_LIMIT:
+            raise GitError(f"the patch has {len(text):,} bytes, more than {PATCH_LIMIT:,}")
+        numbers = await git(str(self.path), "diff", "--numstat", "--no-ext-diff", "--no-textconv", self.base)
+        to.write_bytes(text)
+        rows = [line.split("\t") for line in numbers.decode(errors="replace").splitlines()]
+        added, removed = (sum(int(row[at]) for row in rows if row[at].isdigit()) for at in (0, 1))
+        return Patch(to.name, hashlib.sha256(text).hexdigest(), len(rows), added, removed)
+
+    async def commit(self) -> None:
+        """With `output: branch`: keep the changes in the branch of the work tree."""
+        await git(str(self.path), "add", "--all")
+        who = ("-c", "user.name=tau", "-c", "user.email=tau@localhost", "-c", "commit.gpgSign=false")
+        message = f"{self._order.task.id}: attempt {self._order.number}"
+        await git(str(self.path), *who, "commit", "--quiet", "--allow-empty", "--no-verify", "-m", message)
+
+    async def remove(self) -> None:
+        """Remove the folder, and the entry of a work tree in its repository."""
+        repo = self._order.task.repo
+        if self._kind == "in-place":
+            return
+        await asyncio.to_thread(shutil.rmtree, self.path, True)
+        if self._kind == "worktree" and repo is not None:
+            async with locked(self._root / "locks", repo):
+                await git(repo, "worktree", "prune")
+
+
+def _copy(source: str, to: Path) -> None:
+    shutil.copytree(source, to, symlinks=True)
+
+
+@asynccontextmanager
+async def locked(folder: Path, name: str) -> AsyncIterator[None]:
+    """Exclude all other workers of the fleet on this machine."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / hashlib.sha256(os.path.realpath(name).encode()).hexdigest()[:24]
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        await asyncio.to_thread(fcntl.flock, handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

@@ -1,0 +1,170 @@
+"""Python functions as tools.
+
+    def weather(city: str, days: int = 1) -> str:
+        '''The weather forecast for a city.'''
+
+The model sees the name, the docstring and the parameters. A parameter named `context` is hidden from the model and
+receives a CallContext. An agent in this process calls them directly (`tau.open(tools=...)`); for an agent in another
+process the client calls them (`RpcClient(tools=...)`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, TypeVar, overload
+
+from tau.errors import UsageError
+from tau.extension_api.schemas import Undescribable, check_parameters, description_of, schema_of
+from tau.functions.threads import Threads
+from tau.records.base import encode
+from tau.records.events import Outcome
+from tau.records.messages import Image, Text
+from tau.tools import Tool, ToolContext
+
+F = TypeVar("F", bound=Callable[..., Any])
+CONTEXT_PARAMETER = "context"
+NO_OUTPUT = "(no output)"
+_KEYWORD_KINDS = (
+    inspect.Parameter.POSITIONAL_OR_KEYWORD,
+    inspect.Parameter.KEYWORD_ONLY,
+    inspect.Parameter.VAR_KEYWORD,
+)
+
+
+class CallContext:
+    """The context of one call by the model: working directory, progress reports, and cancellation."""
+
+    def __init__(self, tool_context: ToolContext) -> None:
+        self.cwd = tool_context.cwd
+        self.call_id = tool_context.call_id
+        self._tool_context = tool_context
+        self._loop = asyncio.get_running_loop()
+        self._cancelled = threading.Event()
+
+    def progress(self, said: str | Outcome) -> None:
+        """Report the result so far, all of it. Clients receive it as a ToolUpdate. May be called from any thread."""
+        outcome = Outcome([Text(said)]) if isinstance(said, str) else said
+        self._loop.call_soon_threadsafe(self._show, outcome)
+
+    @property
+    def cancelled(self) -> bool:
+        """True once the run was aborted; the result is then ignored."""
+        return self._cancelled.is_set()
+
+    def wait(self, seconds: float) -> bool:
+        """Sleep in a function that is not async. Returns True immediately when the call is cancelled."""
+        return self._cancelled.wait(seconds)
+
+    def cancel(self) -> None:
+        """Called by the agent when the call is over."""
+        self._cancelled.set()
+
+    def _show(self, outcome: Outcome) -> None:
+        if not self.cancelled:
+            self._tool_context.progress(outcome)
+
+
+@overload
+def tool(function: F) -> F: ...
+@overload
+def tool(
+    *, name: str | None = None, description: str | None = None, parameters: Mapping[str, Any] | None = None
+) -> Callable[[F], F]: ...
+def tool(
+    function: F | None = None,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    parameters: Mapping[str, Any] | None = None,
+) -> F | Callable[[F], F]:
+    """Decorator that gives the model another name, description or parameters for a function. It stays a plain
+    function.
+
+    Raises UsageError if the model cannot be told what to pass: a parameter without an annotation, or with a type that
+    has no JSON Schema. `parameters`, a JSON Schema, describes them instead.
+    """
+    _check("name", name, "a string or None", name is None or isinstance(name, str))
+    _check("description", description, "a string or None", description is None or isinstance(description, str))
+
+    def mark(function: F) -> F:
+        _check("function", function, "a function", callable(function))
+        if parameters is None:
+            with suppress(NameError):  # a name that is defined later; `tau.open` checks again
+                _check_parameters(function, name or _name_of(function))
+        function.__tau__ = {"name": name, "description": description, "parameters": parameters}  # type: ignore[attr-defined]
+        return function
+
+    return mark if function is None else mark(function)
+
+
+def function_tool(function: Callable[..., Any], threads: Threads) -> Tool:
+    """Make a tool of a function. Raises UsageError if that is not possible."""
+    overrides: Mapping[str, Any] = getattr(function, "__tau__", {})
+    name = str(overrides.get("name") or _name_of(function))
+    try:
+        if overrides.get("parameters") is None:
+            _check_parameters(function, name)
+        signature = inspect.signature(function).parameters
+        schema = dict(overrides.get("parameters") or schema_of(function, (CONTEXT_PARAMETER,)))
+    except (TypeError, ValueError, NameError) as error:
+        raise UsageError(f"{name} cannot be a tool: {error}") from None
+    for parameter in signature.values():
+        if parameter.kind not in _KEYWORD_KINDS:
+            raise UsageError(f"{name} cannot be a tool: {parameter} cannot be passed by keyword")
+    open_ended = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in signature.values())
+
+    async def run(arguments: dict[str, Any], tool_context: ToolContext) -> Outcome:
+        named = arguments if open_ended else {key: value for key, value in arguments.items() if key in signature}
+        context = CallContext(tool_context)
+        try:
+            value = await threads.call(
+                function, **named, **({CONTEXT_PARAMETER: context} if CONTEXT_PARAMETER in signature else {})
+            )
+        finally:
+            context.cancel()
+        return outcome_of(value)
+
+    description = str(overrides.get("description") or description_of(function) or name)
+    return Tool(name, description, description.partition("\n")[0], schema, run)
+
+
+def _check(name: str, value: object, expected: str, fits: bool) -> None:
+    if not fits:
+        raise UsageError(f"{name}: expected {expected} but got {type(value).__name__}")
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+def _check_parameters(function: Callable[..., Any], name: str) -> None:
+    try:
+        check_parameters(function, (CONTEXT_PARAMETER,))
+    except Undescribable as error:
+        raise UsageError(
+            f"{name} cannot be a tool: {error}, so the model does not know what to pass. Annotate the parameter with "
+            "a type of JSON, or describe all parameters with @tau.tool(parameters=...)."
+        ) from None
+
+
+def outcome_of(value: Any) -> Outcome:
+    """Convert the return value of a function to a tool result: text unchanged, images, anything else as JSON."""
+    match value:
+        case Outcome():
+            return value
+        case None:
+            return Outcome([Text(NO_OUTPUT)])
+        case str():
+            return Outcome([Text(value)])
+        case Text() | Image():
+            return Outcome([value])
+        case [Text() | Image(), *rest] if all(isinstance(block, Text | Image) for block in rest):
+            return Outcome(list(value))
+    try:
+        return Outcome([Text(encode(value).decode())])
+    except TypeError:
+        return Outcome([Text(str(value))])

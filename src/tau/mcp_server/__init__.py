@@ -1,0 +1,1 @@
+"""tau as an MCP server: `tau mcp serve`, on stdin and stdout, for clients of both protocol eras."""

@@ -1,0 +1,1 @@
+"""OpenTelemetry: traces, metrics and logs of sessions, for those who ask for them."""

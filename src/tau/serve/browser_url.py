@@ -1,0 +1,32 @@
+"""`tau serve url`: an address that logs a browser in, once and within five minutes.
+
+The code is in the fragment, which browsers send to no server and put in no Referer.
+"""
+
+from __future__ import annotations
+
+import time
+
+from tau.cli.flags import ParsedArguments
+from tau.errors import UsageError
+from tau.runtime.terminal import emit
+from tau.serve.credentials import Credentials
+from tau.store.host_files import running_host
+from tau.store.paths import agent_dir
+
+
+def main(arguments: ParsedArguments) -> int:
+    if len(arguments.words) > 2:
+        raise UsageError("usage: tau serve url")
+    folder = agent_dir()
+    host = running_host(folder)
+    if host is None:
+        raise UsageError("No host is running: start one with tau serve.")
+    if host.url is None:
+        raise UsageError("The host listens on its Unix socket only: restart tau serve without --no-tcp.")
+    emit(browser_url(host.url, Credentials(folder / "serve", time.time)))
+    return 0
+
+
+def browser_url(url: str, credentials: Credentials) -> str:
+    return f"{url}/#k={credentials.new_code()}"

@@ -1,0 +1,84 @@
+"""The operations of a session as one client of the host may use them: it can narrow what it got, never widen it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tau.errors import CommandError
+from tau.records.base import UNSET
+from tau.records.budgets import Budget
+from tau.records.replies import BashResult, Disposition
+from tau.runtime.session.operations import Operations, as_path
+from tau.serve.keys import current_key
+from tau.serve.opening import is_inside, narrower_budget
+from tau.tools import Tool
+from tau.tools.registry import MODULES
+from tau.wire.dialect import Dialect
+
+if TYPE_CHECKING:
+    from tau.serve.host import Host
+    from tau.serve.live_session import LiveSession
+
+
+class ClientOperations(Operations):
+    def __init__(self, host: Host, live: LiveSession, dialect: Dialect, client: str) -> None:
+        super().__init__(live.handle._session)
+        self._state = live.handle.state
+        self._host = host
+        self._live = live
+        self._dialect = dialect
+        self._client = client
+
+    @property
+    def dialect(self) -> str | None:
+        """That of the client, not of the session."""
+        return self._dialect.name
+
+    async def submit(self, *arguments: Any, **named: Any) -> Disposition:
+        key, runs = current_key.get(), self._live.handle.runs
+        done = await super().submit(*arguments, **named, key=key)
+        if key is not None and done == "started":
+            self._live.run_keys[runs.accepted] = key.key
+        return done
+
+    def answer_dialog(self, answer: Any) -> None:
+        self._live.dialogs.answer(answer, self._client)
+
+    async def bash(self, command: str, *, exclude: bool = False, id: Any = UNSET) -> BashResult:
+        tools = self._host.config.options.tools
+        if tools is not None and "bash" not in tools:
+            raise CommandError("bash: this host does not offer it")
+        token = object()
+        self._live.bash_began(token, command, id)
+        try:
+            return await super().bash(command, exclude=exclude, id=id)
+        finally:
+            self._live.bash_ended(token)
+
+    def set_tools(self, tools: Sequence[str | Tool]) -> None:
+        """Built-in tools that the session was not opened with cannot be added."""
+        offered = self._live.limits.tools
+        for tool in tools:
+            if offered is not None and tool in MODULES and tool not in offered:
+                raise CommandError(f"names: this host does not offer {tool}")
+        super().set_tools(tools)
+
+    def set_budget(self, budget: Budget) -> Budget:
+        return super().set_budget(narrower_budget(self._live.limits.budget, budget))
+
+    async def switch_session(self, path: str) -> bool:
+        target = os.path.join(self.cwd, as_path("sessionPath", path))
+        other = self._host.live_at(target)
+        if other is not None and other is not self._live:
+            raise CommandError(f"Session {other.id} is open here; attach to it.")
+        folders = [str(folder) for folder in self._host.opener.folders()]
+        if not is_inside(target, folders):
+            raise CommandError(f"sessionPath: {path} is not in a folder of sessions")
+        return await super().switch_session(path)
+
+    async def export_html(self, path: str | None) -> str:
+        if path is not None and not is_inside(os.path.join(self.cwd, as_path("outputPath", path)), [self.cwd]):
+            raise CommandError(f"outputPath: {path} is not below the working folder")
+        return await super().export_html(path)

@@ -1,0 +1,186 @@
+"""Opening sessions for clients: what a client asks for is checked against what the host was started with.
+
+A client can narrow: fewer tools, a stricter sandbox, smaller budgets, more permission rules. It can never widen, and no
+extension, environment, key or trust comes over the wire.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tau.errors import CommandError, UsageError
+from tau.records.base import Value, replace
+from tau.records.budgets import Budget
+from tau.records.host_commands import MIN_ID_LENGTH, OpenSession
+from tau.runtime.app.factory import SessionFactory, load
+from tau.runtime.app.handle import SessionHandle
+from tau.runtime.app.options import SessionOptions, SessionTarget
+from tau.store.listing import project_folders, read_header, session_files
+from tau.store.sessions import folder_for
+from tau.tools import Tool
+from tau.tools.registry import DEFAULT_TOOLS
+
+SANDBOX_RANK: dict[str | None, int] = {None: 0, "workspace": 1, "strict": 2}
+
+
+class HostConfig(Value):
+    """What the host was started with. `roots` are the folders in which sessions may work."""
+
+    agent_dir: Path
+    options: SessionOptions
+    roots: Sequence[str]
+    environment: Mapping[str, str] = os.environ
+    idle_s: float = 15 * 60
+    max_live: int = 1000
+    answer_timeout_s: float = 60
+    drain_s: float = 10
+
+    @property
+    def cwd(self) -> str:
+        return self.roots[0]
+
+
+def is_inside(path: str, roots: Sequence[str]) -> bool:
+    real = os.path.realpath(path)
+    return any(real == root or real.startswith(root.rstrip("/") + "/") for root in map(os.path.realpath, roots))
+
+
+class SessionOpener:
+    """Blocking: its methods are called in a thread."""
+
+    def __init__(self, config: HostConfig) -> None:
+        self._config = config
+
+    def check(self) -> None:
+        """Read the configuration once. Raises UsageError for mistakes in the flags of the host."""
+        load(self._config.agent_dir, self._config.options, self._config.environment, self._config.cwd)
+
+    def find(self, id: str) -> Path:
+        """The file of a session, by its id or the beginning of it. Raises CommandError."""
+        if len(id) < MIN_ID_LENGTH:
+            raise CommandError(f"session: give at least {MIN_ID_LENGTH} characters of the id")
+        found: dict[str, Path] = {}
+        for folder in self.folders():
+            for path in session_files(folder):
+                header = read_header(path)
+                if header is not None and header.id.startswith(id):
+                    found.setdefault(header.id, path)
+        if id in found:
+            return found[id]
+        if len(found) > 1:
+            raise CommandError(f"session: {len(found)} sessions have an id that begins with {id}")
+        if not found:
+            raise CommandError(f"session: there is no session {id}")
+        return next(iter(found.values()))
+
+    def folders(self) -> list[Path]:
+        """All folders of sessions that this host knows."""
+        chosen = self._config.options.session.folder
+        if chosen is not None:
+            return [Path(self._config.cwd, chosen)]
+        usual = [folder_for(root, self._config.agent_dir) for root in self._config.roots]
+        return list(dict.fromkeys([*usual, *project_folders(self._config.agent_dir / "sessions")]))
+
+    def load_file(self, path: Path) -> SessionFactory:
+        """Read a session file. Raises CommandError if it belongs to a folder outside of the roots."""
+        header = read_header(path)
+        if header is None:
+            raise CommandError(f"session: {path} is not a session file")
+        cwd = self._folder(header.cwd)
+        return self._load(replace(self._config.options, session=self._target(named=str(path))), cwd)
+
+    def load(self, wanted: OpenSession) -> SessionFactory:
+        """Prepare a new session, or one from a file. Raises CommandError."""
+        options = self._config.options
+        tools = options.tools if wanted.tools is None else self._tools(wanted.tools)
+        target = self._target(kept=wanted.memory is not True and options.session.kept, name=wanted.name)
+        cwd = self._folder(wanted.cwd or self._config.cwd)
+        if wanted.session is not None:
+            path = self.file(wanted.session)
+            cwd = self._folder(self._cwd_of(path))
+            target = replace(target, named=str(path))
+        elif wanted.fork_of is not None:
+            path = self.file(wanted.fork_of)
+            cwd = self._folder(self._cwd_of(path)) if wanted.cwd is None else cwd
+            target = replace(target, copy_of=str(path))
+        narrowed = replace(
+            options,
+            session=target,
+            tools=tools,
+            model=wanted.model or options.model,
+            provider=None if wanted.model else options.provider,
+            thinking=wanted.thinking or options.thinking,
+            budget=narrower_budget(options.budget, wanted.budget),
+            sandbox=narrower_sandbox(options.sandbox, wanted.sandbox),
+        )
+        return self._load(narrowed, cwd)
+
+    def add_permissions(self, handle: SessionHandle, given: Any) -> None:
+        """Add the rules of a client: "ask", or rules as in a file. Raises CommandError."""
+        if given != "ask" and not isinstance(given, dict):
+            raise CommandError('permissions: expected "ask" or an object with rules')
+        try:
+            handle.permissions.add(given)
+        except UsageError as error:
+            raise CommandError(str(error)) from None
+
+    def _load(self, options: SessionOptions, cwd: str) -> SessionFactory:
+        try:
+            return load(self._config.agent_dir, options, self._config.environment, cwd).with_sandbox()
+        except UsageError as error:
+            raise CommandError(str(error)) from None
+
+    def _target(self, *, kept: bool = True, named: str | None = None, name: str | None = None) -> SessionTarget:
+        return SessionTarget(kept=kept, folder=self._config.options.session.folder, named=named, name=name)
+
+    def file(self, given: str) -> Path:
+        """A session by its id, or by a path below the session folders."""
+        if "/" not in given:
+            return self.find(given)
+        if not is_inside(given, [str(folder) for folder in self.folders()]):
+            raise CommandError(f"session: {given} is not in a folder of sessions")
+        return Path(given)
+
+    def _cwd_of(self, path: Path) -> str:
+        header = read_header(path)
+        if header is None:
+            raise CommandError(f"session: {path} is not a session file")
+        return header.cwd
+
+    def _folder(self, cwd: str) -> str:
+        """Check a working folder."""
+        if not os.path.isabs(cwd) or not is_inside(cwd, self._config.roots):
+            raise CommandError(f"cwd: {cwd} is not below a folder that this host was started with (--root)")
+        if not os.path.isdir(cwd):
+            raise CommandError(f"cwd: there is no folder {cwd}")
+        return cwd
+
+    def _tools(self, wanted: Sequence[str]) -> list[str | Tool]:
+        allowed = DEFAULT_TOOLS if self._config.options.tools is None else self._config.options.tools
+        by_name = {tool if isinstance(tool, str) else tool.name: tool for tool in allowed}
+        if missing := [name for name in wanted if name not in by_name]:
+            raise CommandError(f"tools: this host does not offer {', '.join(missing)}")
+        return [by_name[name] for name in wanted]
+
+
+def narrower_budget(limit: Budget, wanted: Budget | None) -> Budget:
+    """The smaller of each limit."""
+    if wanted is None:
+        return limit
+    names = ("max_turns", "max_tokens", "max_cost", "time_limit")
+    pairs = {name: [one for one in (getattr(limit, name), getattr(wanted, name)) if one is not None] for name in names}
+    smaller = {name: min(given) if given else None for name, given in pairs.items()}
+    unlimited = limit.max_cost is None
+    return Budget(**smaller, allow_unknown_cost=wanted.allow_unknown_cost if unlimited else limit.allow_unknown_cost)
+
+
+def narrower_sandbox(limit: str | None, wanted: str | None) -> str | None:
+    """The wanted level. Raises CommandError if it is less strict."""
+    if wanted is None:
+        return limit
+    if SANDBOX_RANK[wanted] < SANDBOX_RANK[limit]:
+        raise CommandError(f"sandbox: this host requires {limit}")
+    return wanted

@@ -1,0 +1,104 @@
+"""Lists of sessions: those of files, and what is known of those that are live."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from tau.errors import CommandError
+from tau.records.base import UNSET, replace
+from tau.records.host_events import HostSessionRow, HostSessions
+from tau.records.replies import SessionRow
+from tau.runtime.clock import now
+from tau.serve.live_session import LiveSession
+from tau.store.listing import NO_MESSAGES, recent_files, session_head, session_row
+
+MAX_ROWS = 200
+LARGE_BYTES = 4 * 1024 * 1024  # of a larger file only the beginning is read
+
+
+def file_rows(folders: Iterable[Path], cursor: str | None, limit: int) -> tuple[list[HostSessionRow], str | None]:
+    """Rows of session files, newest first, and the cursor of the next page. Blocks."""
+    files = recent_files(folders)
+    start = 0
+    if cursor is not None:
+        start = next((at + 1 for at, path in enumerate(files) if path.name == cursor), -1)
+        if start < 0:
+            raise CommandError("cursor: the session that it names does not exist any more")
+    rows: list[HostSessionRow] = []
+    last = None
+    for path in files[start:]:
+        if len(rows) == limit:
+            return rows, last
+        if (row := _read(path)) is not None:
+            rows.append(_from_file(row))
+            last = path.name
+    return rows, None
+
+
+def _read(path: Path) -> SessionRow | None:
+    try:
+        large = os.path.getsize(path) > LARGE_BYTES
+    except OSError:
+        return None
+    return session_head(path) if large else session_row(path)
+
+
+def _from_file(row: SessionRow) -> HostSessionRow:
+    return HostSessionRow(
+        row.id,
+        row.cwd,
+        row.path,
+        row.name,
+        row.created,
+        row.modified,
+        row.message_count,
+        row.first_message,
+        live=False,
+    )
+
+
+def with_live(
+    rows: Sequence[HostSessionRow],
+    sessions: Sequence[LiveSession],
+    *,
+    first_page: bool,
+    cursor: str | None = None,
+    only_live: bool = False,
+) -> HostSessions:
+    """Rows of files with what is known of live sessions. The first page also has live sessions without a file."""
+    by_id = {live.id: live for live in sessions}
+    known = {row.id for row in rows}
+    merged = [_with_state(row, by_id[row.id]) if row.id in by_id else row for row in rows]
+    if first_page:
+        unsaved = [live for live in sessions if live.id not in known and (only_live or not has_file(live))]
+        merged = [*(live_row(live) for live in unsaved), *merged]
+    return HostSessions(merged, UNSET if cursor is None else cursor)
+
+
+def has_file(live: LiveSession) -> bool:
+    path = live.handle.log.path
+    return path is not None and path.exists()
+
+
+def live_row(live: LiveSession) -> HostSessionRow:
+    """The row of a live session, without reading its file."""
+    log = live.handle.log
+    points = log.tree.fork_points() if len(log.tree) < 1000 else []
+    row = HostSessionRow(
+        live.id,
+        live.cwd,
+        UNSET if log.path is None else str(log.path),
+        log.tree.name or UNSET,
+        live.opened,
+        now(),
+        log.message_count,
+        points[0].text if points else NO_MESSAGES,
+        live=True,
+    )
+    return _with_state(row, live)
+
+
+def _with_state(row: HostSessionRow, live: LiveSession) -> HostSessionRow:
+    return replace(row, live=True, streaming=live.streaming, attention=live.attention, clients=len(live.attachments))

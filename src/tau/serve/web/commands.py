@@ -1,0 +1,127 @@
+"""`POST /v1/sessions/{id}/commands`: commands as JSON or NDJSON, and prompts that wait for their answer."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from tau.records.base import BadRecord, encode, parse
+from tau.serve.request_checks import media_type
+from tau.serve.web.bodies import read_body
+from tau.serve.web.calls import Call, parse_answer, status_of
+from tau.serve.web.replies import NDJSON, access_of, error_reply, failure_reply, json_reply
+from tau.serve.web.results import ResultWaiter
+from tau.serve.web.site import Site
+
+MAX_WAIT_S = 3600.0
+_WAIT = re.compile(r"(?:^|,)\s*wait\s*=\s*(\d{1,5})\s*(?:;[^,]*)?(?=,|$)")
+
+
+class Commands:
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    async def post(self, request: Request) -> Response:
+        body = await read_body(request.receive)
+        many = media_type(request.headers.get("content-type")) == NDJSON
+        if not many:
+            try:
+                body = one_line(body)
+            except BadRecord as error:
+                return error_reply(400, f"The body is not valid JSON: {error}")
+        call = Call(self._site.host, access_of(request), "http")
+        try:
+            refused = await self._greet(call, request)
+            if refused is not None:
+                await call.close()
+                return refused
+            if many:
+                return StreamingResponse(_answers(call, body), media_type=NDJSON)
+            return await self._one(call, body, request)
+        finally:
+            if not many:
+                await call.close()
+
+    async def _greet(self, call: Call, request: Request) -> Response | None:
+        """Bind the channel to the session, at the end of its stream: no event and no snapshot is wanted."""
+        session = request.path_params["id"]
+        dialect = request.query_params.get("dialect")
+        live = self._site.host.live(session)
+        after = None if live is None else {"stream": live.stream.id, "seq": live.stream.last}
+        greeting = await call.hello(
+            session=session, dialect=dialect, after=after, numbers=dialect is None, client=_name(request)
+        )
+        return None if greeting.success else failure_reply(greeting)
+
+    async def _one(self, call: Call, line: bytes, request: Request) -> Response:
+        await call.send(line)
+        wait_s = preferred_wait(request.headers.get("prefer"))
+        waits = wait_s is not None and _is_prompt(line)
+        if not waits:
+            call.end_input()
+        answer = await call.response()
+        if answer is None:  # an answer to a dialog has no response
+            return Response(status_code=204)
+        parsed = parse_answer(answer)
+        status = status_of(parsed)
+        headers = {"retry_after": "1"} if status == 503 else {}
+        if not waits or wait_s is None or status != 200:
+            return json_reply(answer, status, **headers)
+        live = self._site.host.live(request.path_params["id"])
+        if live is None:
+            return json_reply(answer, 202)
+        with ResultWaiter(live, parsed.as_of) as waiter:
+            try:
+                async with asyncio.timeout(wait_s):
+                    result = await waiter.result()
+            except TimeoutError:
+                return json_reply(answer, 202)
+        return json_reply(result, preference_applied=f"wait={wait_s:g}")
+
+
+async def _answers(call: Call, body: bytes) -> AsyncIterator[bytes]:
+    """The responses to many commands, in the order in which they come."""
+    sending = asyncio.create_task(_send(call, body))
+    try:
+        async for line in call.responses():
+            yield line + b"\n"
+    finally:
+        sending.cancel()
+        await call.close()
+
+
+async def _send(call: Call, body: bytes) -> None:
+    await call.send(body)
+    call.end_input()
+
+
+def one_line(body: bytes) -> bytes:
+    """A JSON text as one line. Raises BadRecord."""
+    body = body.strip()
+    if b"\n" in body or b"\r" in body:
+        parse(body)  # line breaks are white space then, and not inside strings
+        return body.replace(b"\r", b" ").replace(b"\n", b" ")
+    return body
+
+
+def preferred_wait(value: str | None) -> float | None:
+    """The seconds of `Prefer: wait=N`."""
+    found = _WAIT.search(value or "")
+    return min(float(found[1]), MAX_WAIT_S) if found else None
+
+
+def _is_prompt(line: bytes) -> bool:
+    try:
+        value: Any = parse(line)
+    except BadRecord:
+        return False
+    return isinstance(value, dict) and value.get("type") == "prompt"
+
+
+def _name(request: Request) -> str:
+    return encode(request.headers.get("user-agent", "")[:64])[1:-1].decode()

@@ -1,0 +1,60 @@
+"""ConnectionTable: the open connections of a listener, with limits for all and for those without a credential."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+EXTENSION = "tau.connection"  # of an ASGI scope: the connection of the request, under our own listener
+MAX_CONNECTIONS = 2048
+MAX_UNPROVED = 64  # connections that have not shown a credential
+
+
+class Connection(Protocol):
+    """A connection that can be ended at once."""
+
+    def abort(self) -> None: ...
+
+
+class ConnectionTable:
+    """A connection is unproved until `prove`. When there are too many of these, the oldest one is closed."""
+
+    def __init__(self, max_connections: int = MAX_CONNECTIONS, max_unproved: int = MAX_UNPROVED) -> None:
+        self._max_connections, self._max_unproved = max_connections, max_unproved
+        self._unproved: dict[Connection, None] = {}  # oldest first
+        self._proved: set[Connection] = set()
+        self.refused = 0  # connections that were closed because of a limit
+
+    def __len__(self) -> int:
+        return len(self._unproved) + len(self._proved)
+
+    def add(self, connection: Connection) -> None:
+        """Add a new connection. It may be closed at once, or the oldest unproved one."""
+        if len(self._proved) >= self._max_connections:
+            self.refused += 1
+            connection.abort()
+            return
+        self._unproved[connection] = None
+        while len(self._unproved) > self._max_unproved or len(self) > self._max_connections:
+            oldest = next(iter(self._unproved))
+            del self._unproved[oldest]
+            self.refused += 1
+            oldest.abort()
+
+    def prove(self, connection: Connection) -> None:
+        if connection in self._unproved:
+            del self._unproved[connection]
+            self._proved.add(connection)
+
+    def replace(self, old: Connection, new: Connection) -> None:
+        """A connection was upgraded to a WebSocket, which has to prove itself again."""
+        if old in self._unproved or old in self._proved:
+            self.remove(old)
+            self._unproved[new] = None
+
+    def remove(self, connection: Connection) -> None:
+        self._unproved.pop(connection, None)
+        self._proved.discard(connection)
+
+    @property
+    def full(self) -> bool:
+        return len(self._proved) >= self._max_connections

@@ -1,0 +1,219 @@
+"""Subclasses of uvicorn's protocols, which close what uvicorn leaves open: see decision 11.
+
+A request head must be whole within HEAD_TIMEOUT_S and MAX_HEAD_BYTES, and its target must be a path. A WebSocket may
+send only small messages until its client has proven who it is, and no endless ones afterwards. The application reaches
+its connection by the ASGI extension EXTENSION; other servers do not have it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from typing import Any
+
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from uvicorn.server import ServerState
+
+from tau.serve.request_checks import MAX_BODY_BYTES, MAX_HEAD_BYTES, MAX_HEAD_FIELDS
+from tau.serve.web.connections import EXTENSION, ConnectionTable
+
+HEAD_TIMEOUT_S = 10.0
+MAX_UNPROVED_MESSAGE = 16 * 1024
+MAX_FRAGMENTS = 4096  # of one message; empty ones do not count for its size
+SILENCE_TIMEOUT_MS = 40_000  # TCP_USER_TIMEOUT
+KEEPALIVE_S = 20
+_TOO_LARGE = (431, "The request head is too large.")
+_PHRASES = {400: b"Bad Request", 408: b"Request Timeout", 431: b"Request Header Fields Too Large"}
+
+
+class _Refused(Exception):
+    """Ends the parser."""
+
+
+class HeadLimits(HttpToolsProtocol):
+    """HTTP/1.1 with limits for request heads."""
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self.table: ConnectionTable = app_state["connections"]
+        self.head_timeout_s: float = app_state.get("head_timeout_s", HEAD_TIMEOUT_S)
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._in_head = True
+        self._head_bytes = 0
+        self._refusal = (400, "The request is not valid HTTP.")
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        _watch_for_silence(transport.get_extra_info("socket"))
+        self._await_head()
+        self.table.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_timer()
+        self.table.remove(self)
+        super().connection_lost(exc)
+
+    def abort(self) -> None:
+        """End the connection at once."""
+        self.transport.abort()
+
+    def prove(self) -> None:
+        """The client has shown a credential."""
+        self.table.prove(self)
+
+    def data_received(self, data: bytes) -> None:
+        if self._in_head:
+            self._head_bytes += len(data)
+        super().data_received(data)
+        if self._in_head and self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
+            self._refuse(*_TOO_LARGE)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self.scope["extensions"] = {EXTENSION: self}  # type: ignore[dict-item]
+        if not self._in_head:
+            self._head_bytes = 0
+            self._await_head()
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        self._stop_timer()
+        size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+        if size > MAX_HEAD_BYTES or len(self.headers) > MAX_HEAD_FIELDS:
+            self._refusal = _TOO_LARGE
+            raise _Refused
+        if not self.url.startswith(b"/"):
+            self._refusal = (400, "The request target must be a path.")
+            raise _Refused
+        super().on_headers_complete()
+
+    def handle_websocket_upgrade(self) -> None:
+        super().handle_websocket_upgrade()
+        upgraded = self.transport.get_protocol()
+        assert isinstance(upgraded, LimitedWebSocket)
+        self.table.replace(self, upgraded)
+
+    def send_400_response(self, msg: str) -> None:
+        """Called by uvicorn when the parser fails."""
+        self._refuse(*self._refusal)
+
+    def _await_head(self) -> None:
+        self._in_head = True
+        self._stop_timer()
+        self._head_timer = self.loop.call_later(self.head_timeout_s, self._head_is_late)
+
+    def _stop_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _head_is_late(self) -> None:
+        self._head_timer = None
+        if not self.transport.is_closing():
+            self._refuse(408, "The request head did not arrive in time.")
+
+    def _refuse(self, status: int, text: str) -> None:
+        self._stop_timer()
+        body = b'{"error":"%s"}' % text.encode()
+        head = b"HTTP/1.1 %d %s\r\ncontent-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
+        self.transport.write(head % (status, _PHRASES[status], len(body)) + body)
+        self.transport.close()
+
+
+class LimitedWebSocket(WebSocketsSansIOProtocol):
+    """WebSocket with limits for messages."""
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self.table: ConnectionTable = app_state["connections"]
+        self.conn.max_message_size = MAX_UNPROVED_MESSAGE
+        self.resumed: Callable[[], None] | None = None  # called when the client has read
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.table.remove(self)
+        super().connection_lost(exc)
+
+    def abort(self) -> None:
+        self.transport.abort()
+
+    def prove(self) -> None:
+        self.table.prove(self)
+        self.conn.max_message_size = MAX_BODY_BYTES
+
+    def write_text(self, data: bytes) -> bool:
+        """Send a text message without a copy for each client. False if the client has to read before the next one."""
+        if self.disconnected or self.close_sent or self.transport.is_closing():
+            return False
+        size = len(data)
+        if size < 126:
+            header = bytes((0x81, size))
+        elif size < 65536:
+            header = b"\x81\x7e" + size.to_bytes(2, "big")
+        else:
+            header = b"\x81\x7f" + size.to_bytes(8, "big")
+        self.transport.write(header + data)
+        return self.writable.is_set()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self.resumed is not None:
+            self.resumed()
+
+    def handle_connect(self, event: Any) -> None:
+        super().handle_connect(event)
+        if not self.close_sent:
+            self.scope["extensions"][EXTENSION] = self  # type: ignore[assignment]
+
+    def handle_cont(self, event: Any) -> None:
+        if len(self.frames) >= MAX_FRAGMENTS:
+            self._fail(1009)
+        else:
+            super().handle_cont(event)
+
+    def send_receive_event_to_app(self) -> None:
+        if self.curr_msg_data_type == "text":
+            try:
+                b"".join(self.frames).decode()
+            except UnicodeDecodeError:  # uvicorn would log the traceback
+                self._fail(1007)
+                return
+        super().send_receive_event_to_app()
+
+    def handle_parser_exception(self) -> None:
+        if self.conn.close_sent is None:  # the head: uvicorn expects a frame
+            self.close_sent = True
+            self.transport.close()
+            return
+        super().handle_parser_exception()
+
+    def _fail(self, code: int) -> None:
+        self.frames = []
+        if not self.close_sent and self.handshake_complete and self.conn.close_sent is None:
+            self.conn.fail(code)
+            super().handle_parser_exception()
+
+
+def _watch_for_silence(connection: socket.socket | None) -> None:
+    """Let the kernel notice a client that is gone without a word."""
+    if connection is None or connection.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_S)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_S // 2)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, SILENCE_TIMEOUT_MS)

@@ -1,0 +1,132 @@
+"""Sessions over HTTP: list, open, snapshot, close, export, and cards."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from tau import __version__
+from tau.errors import CommandError
+from tau.export import Export
+from tau.export.page import branch_cards
+from tau.records.base import Raw, encode, parse
+from tau.runtime.history.html_export import session_page
+from tau.runtime.history.session_log import SessionLog
+from tau.serve.snapshot import newest_entries, snapshot_line
+from tau.serve.web.calls import Answer, ask
+from tau.serve.web.replies import access_of, error_reply, failure_reply, flag, json_reply, number, read_object
+from tau.serve.web.site import Site
+from tau.store.sessions import open_session
+
+MAX_PAGE = 200
+MAX_CARDS = 1000
+CARDS = 200
+
+
+class Sessions:
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    async def list(self, request: Request) -> Response:
+        answer = await ask(
+            self._site.host,
+            access_of(request),
+            "list_sessions",
+            all=flag(request, "all") or None,
+            live=flag(request, "live") or None,
+            cursor=request.query_params.get("cursor"),
+            limit=number(request, "limit", MAX_PAGE, MAX_PAGE),
+        )
+        return json_reply(bytes(answer.data)) if answer.success else failure_reply(answer)
+
+    async def open(self, request: Request) -> Response:
+        wanted = await read_object(request)
+        wanted.pop("type", None)
+        wanted.pop("id", None)
+        answer = await ask(self._site.host, access_of(request), "open_session", **{**wanted, "attach": False})
+        if not answer.success:
+            return failure_reply(answer)
+        opened = parse(bytes(answer.data))
+        place = f"{request.scope.get('root_path', '')}/v1/sessions/{opened['session']}"
+        return json_reply(bytes(answer.data), 201, location=place)
+
+    async def snapshot(self, request: Request) -> Response:
+        entry = request.query_params.get("entry")
+        live = self._site.host.live(request.path_params["id"])
+        if live is not None:
+            return json_reply(b'%b,"live":true}' % snapshot_line(live, "new", entry)[:-1])
+        try:
+            return json_reply(await asyncio.to_thread(self._stored, request.path_params["id"], entry))
+        except CommandError as error:
+            return failure_reply(Answer("response", False, error=str(error)))
+
+    def _stored(self, id: str, entry: str | None) -> bytes:
+        """What a session file says. Nothing is opened."""
+        log = self._read(id)
+        entries, more = newest_entries(log.tree, len(log.tree), entry)
+        return encode(
+            {
+                "session": log.header.id,
+                "live": False,
+                "leafId": log.tree.leaf_id,
+                "name": log.tree.name,
+                "entries": [Raw(line) for line in entries],
+                "more": more,
+            }
+        )
+
+    async def close(self, request: Request) -> Response:
+        answer = await ask(
+            self._site.host,
+            access_of(request),
+            "close_session",
+            session=request.path_params["id"],
+            abort=flag(request, "abort") or None,
+        )
+        return Response(status_code=204) if answer.success else failure_reply(answer)
+
+    async def export(self, request: Request) -> Response:
+        try:
+            log = await self._log(request.path_params["id"])
+        except CommandError as error:
+            return failure_reply(Answer("response", False, error=str(error)))
+        name = f'attachment; filename="{log.header.id}.html"'
+        page: Iterator[bytes] = session_page(log)
+        return StreamingResponse(page, media_type="text/html; charset=utf-8", headers={"content-disposition": name})
+
+    async def cards(self, request: Request) -> Response:
+        """Finished entries of the branch as inert HTML: those after, or before, an entry; the newest first limited."""
+        query = request.query_params
+        limit = number(request, "limit", CARDS, MAX_CARDS)
+        try:
+            log = await self._log(request.path_params["id"])
+        except CommandError as error:
+            return failure_reply(Answer("response", False, error=str(error)))
+        entries, leaf = list(log.tree.entries()), log.tree.leaf_id
+        export = Export(log.header, entries, leaf, __version__)
+        try:
+            cards, more = await asyncio.to_thread(
+                branch_cards, export, after=query.get("after"), before=query.get("before"), limit=limit
+            )
+        except KeyError:
+            return error_reply(404, "after: there is no such entry on this branch")
+        rows = [{"id": id, "html": html} for id, html in cards]
+        return json_reply({"session": log.header.id, "leafId": leaf, "cards": rows, "more": more})
+
+    async def _log(self, id: str) -> SessionLog:
+        """The conversation of a session, live or from its file. Raises CommandError."""
+        live = self._site.host.live(id)
+        return live.handle.log if live is not None else await asyncio.to_thread(self._read, id)
+
+    def _read(self, id: str) -> SessionLog:
+        path: Path = self._site.host.opener.find(id)
+        found = open_session(path)
+        return SessionLog(found.header, None, _ignore, found.tree)
+
+
+def _ignore(error: OSError) -> None:
+    """A log that was only read has nothing to write."""

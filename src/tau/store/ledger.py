@@ -1,0 +1,212 @@
+"""The ledger of a fleet: one SQLite file, written by one process. What is not in it did not happen.
+
+Tables: `task` (what was asked), `attempt` (each with its number, worker and end), `result` (the final result of each
+task, once), `event` (what happened to the fleet). They are documented in docs/fleet.md, for those who read the file.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from tau.records.base import encode
+from tau.records.fleet import Result, Task
+
+VERSION = 1
+SCHEMA = """
+create table task (
+    id text primary key, position integer not null, hash text not null, line text not null, added real not null
+) without rowid;
+create table attempt (
+    task text not null, number integer not null, worker text not null, claimed real not null, begun real,
+    ended real, how text, primary key (task, number)
+) without rowid;
+create table result (
+    task text primary key, attempt integer not null, outcome text not null, cost real not null, turns integer not null,
+    tokens integer not null, seconds real not null, ended real not null, record text not null
+) without rowid;
+create table event (at real not null, kind text not null, about text not null);
+create index attempt_open on attempt (task) where ended is null;
+"""
+
+
+class LedgerError(Exception):
+    """The ledger cannot be used, and why."""
+
+
+class StoredTask(NamedTuple):
+    id: str
+    hash: str
+    line: bytes
+
+
+class Ledger:
+    """Times are seconds since the epoch. Every method is one transaction, unless it is called in `transaction`."""
+
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        self._path = path
+        try:
+            where = f"file:{_quoted(path)}?mode=ro" if read_only else f"file:{_quoted(path)}"
+            self._db = sqlite3.connect(where, uri=True, isolation_level=None, timeout=10)
+            if read_only:
+                self._check_version()
+            else:
+                path.chmod(0o600)
+                self._db.execute("pragma journal_mode=wal")
+                self._db.execute("pragma synchronous=full")
+                self._create()
+        except sqlite3.DatabaseError as error:
+            raise LedgerError(f"{path}: {error}. `tau fleet repair` makes it anew from the results.") from None
+
+    def _create(self) -> None:
+        if self._db.execute("pragma user_version").fetchone()[0] == 0:
+            with self.transaction():
+                for statement in SCHEMA.split(";"):
+                    if statement.strip():
+                        self._db.execute(statement)
+                self._db.execute(f"pragma user_version={VERSION}")
+        self._check_version()
+
+    def _check_version(self) -> None:
+        found = self._db.execute("pragma user_version").fetchone()[0]
+        if found != VERSION:
+            raise LedgerError(f"{self._path} has version {found}, and this tau knows {VERSION}.")
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing."""
+        if self._db.in_transaction:
+            yield
+            return
+        self._db.execute("begin immediate")
+        try:
+            yield
+        except BaseException:
+            self._db.execute("rollback")
+            raise
+        self._db.execute("commit")
+
+    # Tasks.
+
+    def add(self, tasks: Iterable[tuple[str, str, Task]], now: float) -> int:
+        """Add tasks: id, hash, task. Returns how many are new."""
+        with self.transaction():
+            first = self._db.execute("select coalesce(max(position), 0) + 1 from task").fetchone()[0]
+            rows = [(id, first + at, hash, encode(task).decode(), now) for at, (id, hash, task) in enumerate(tasks)]
+            before = self._db.total_changes
+            self._db.executemany("insert or ignore into task values (?, ?, ?, ?, ?)", rows)
+            return self._db.total_changes - before
+
+    def replace_task(self, id: str, hash: str, task: Task) -> None:
+        """The line of a task has changed: it begins again."""
+        with self.transaction():
+            self._db.execute("update task set hash=?, line=? where id=?", (hash, encode(task).decode(), id))
+            self._db.execute("delete from result where task=?", (id,))
+
+    def tasks(self) -> list[StoredTask]:
+        rows = self._db.execute("select id, hash, line from task order by position")
+        return [StoredTask(id, hash, line.encode()) for id, hash, line in rows]
+
+    def open_tasks(self) -> list[StoredTask]:
+        """The tasks without a result."""
+        rows = self._db.execute(
+            "select id, hash, line from task where id not in (select task from result) order by position"
+        )
+        return [StoredTask(id, hash, line.encode()) for id, hash, line in rows]
+
+    # Attempts.
+
+    def claim(self, attempts: Sequence[tuple[str, int, str]], now: float) -> None:
+        """Attempts are about to be sent: task, number, worker."""
+        with self.transaction():
+            self._db.executemany(
+                "insert into attempt (task, number, worker, claimed) values (?, ?, ?, ?)",
+                [(task, number, worker, now) for task, number, worker in attempts],
+            )
+
+    def begin(self, task: str, number: int, now: float) -> None:
+        with self.transaction():
+            self._db.execute("update attempt set begun=? where task=? and number=?", (now, task, number))
+
+    def end_attempt(self, task: str, number: int, how: str, now: float) -> None:
+        with self.transaction():
+            self._db.execute(
+                "update attempt set ended=?, how=? where task=? and number=? and ended is null",
+                (now, how, task, number),
+            )
+
+    def end_open_attempts(self, how: str, now: float) -> int:
+        """At the start: what was under way when the coordinator ended."""
+        with self.transaction():
+            done = self._db.execute("update attempt set ended=?, how=? where ended is null", (now, how))
+            return done.rowcount
+
+    def numbers(self) -> Mapping[str, int]:
+        """The highest number of an attempt of each task."""
+        return dict(self._db.execute("select task, max(number) from attempt group by task"))
+
+    # Results.
+
+    def finish(self, results: Sequence[Result], now: float) -> list[Result]:
+        """Store final results. Returns those that are new: a task has one result."""
+        stored: list[Result] = []
+        with self.transaction():
+            for result in results:
+                done = self._db.execute(
+                    "insert or ignore into result values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    (
+                        result.id,
+                        result.attempt,
+                        result.outcome,
+                        result.cost,
+                        result.turns,
+                        result.usage.input + result.usage.output + result.usage.cache_read + result.usage.cache_write,
+                        result.seconds.run,
+                        now,
+                        encode(result).decode(),
+                    ),
+                )
+                if done.rowcount:
+                    stored.append(result)
+                    self.end_attempt(result.id, result.attempt, result.outcome, now)
+        return stored
+
+    def forget_results(self, outcomes: Sequence[str]) -> int:
+        """Make tasks with these outcomes wait again."""
+        with self.transaction():
+            marks = ", ".join("?" * len(outcomes))
+            return self._db.execute(f"delete from result where outcome in ({marks})", list(outcomes)).rowcount
+
+    def results(self) -> Iterator[bytes]:
+        """The final results as JSON, in the order of the tasks."""
+        query = "select record from result join task on task.id = result.task order by position"
+        for (record,) in self._db.execute(query):
+            yield record.encode()
+
+    def result(self, task: str) -> bytes | None:
+        row = self._db.execute("select record from result where task=?", (task,)).fetchone()
+        return None if row is None else row[0].encode()
+
+    def counts(self) -> Mapping[str, int]:
+        """How many tasks have which outcome; "" counts those without a result."""
+        found = dict(self._db.execute("select outcome, count(*) from result group by outcome"))
+        return {**found, "": self._db.execute("select count(*) from task").fetchone()[0] - sum(found.values())}
+
+    def spent(self) -> float:
+        return float(self._db.execute("select coalesce(sum(cost), 0) from result").fetchone()[0])
+
+    # Events.
+
+    def note(self, kind: str, about: str, now: float) -> None:
+        with self.transaction():
+            self._db.execute("insert into event values (?, ?, ?)", (now, kind, about))
+
+    def close(self) -> None:
+        self._db.close()
+
+
+def _quoted(path: Path) -> str:
+    return str(path).replace("%", "%25").replace("?", "%3f").replace("#", "%23")

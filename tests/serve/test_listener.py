@@ -1,0 +1,252 @@
+"""The limits that uvicorn does not have, with real sockets: decision 11 has the table."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
+
+from serve.raw_client import ask, listening, read_to_end, request, send
+from tau.serve.web.bodies import BODY_GRACE_S, MIN_BYTES_PER_S, BadBody, deadline, read_body
+from tau.serve.web.connections import EXTENSION, ConnectionTable
+
+
+async def echo(scope: Any, receive: Any, respond: Any) -> None:
+    """Answers with the path; proves connections that ask for /prove; WebSockets get their text back."""
+    if scope["type"] == "websocket":
+        await receive()
+        await respond({"type": "websocket.accept", "subprotocol": "tau.v1"})
+        while (message := await receive())["type"] == "websocket.receive":
+            if message.get("text") == "prove":
+                scope["extensions"][EXTENSION].prove()
+            await respond({"type": "websocket.send", "text": str(len(message.get("text") or ""))})
+        return
+    if scope["path"] == "/prove":
+        scope["extensions"][EXTENSION].prove()
+    body = scope["path"].encode()
+    headers = [(b"content-length", str(len(body)).encode())]
+    await respond({"type": "http.response.start", "status": 200, "headers": headers})
+    await respond({"type": "http.response.body", "body": body})
+
+
+def status(answer: bytes) -> bytes:
+    return answer[9:12]
+
+
+def test_a_request_is_answered_and_the_connection_is_kept() -> None:
+    async def run() -> None:
+        async with listening(echo) as (port, _):
+            assert status(await ask(port, request("GET", "/a", port))) == b"200"
+            two = request("GET", "/a", port).replace(b"Connection: close\r\n", b"") + request("GET", "/b", port)
+            answer = await ask(port, two)
+            assert (answer.count(b"200 OK"), answer[-2:]) == (2, b"/b")
+
+    asyncio.run(run())
+
+
+@pytest.mark.promise("N04")
+@pytest.mark.parametrize(
+    "half", [b"", b"G", b"GET /a HTTP/1.1\r\nHost: x\r\n", b"GET /a HTTP/1.1\r\nHost: x\r\nX: y"], ids=repr
+)
+def test_a_head_that_does_not_end_is_closed(half: bytes) -> None:
+    async def run() -> None:
+        async with listening(echo, head_timeout_s=0.2) as (port, _):
+            assert status(await ask(port, half)) == b"408"
+
+    asyncio.run(run())
+
+
+@pytest.mark.promise("N04")
+def test_the_second_head_of_a_connection_has_a_deadline_too() -> None:
+    async def run() -> None:
+        async with listening(echo, head_timeout_s=0.2) as (port, _):
+            answer = await ask(port, b"GET /a HTTP/1.1\r\nHost: x\r\n\r\nGET /b HTTP/1.1\r\n")
+            assert b"/aHTTP/1.1 408" in answer
+
+    asyncio.run(run())
+
+
+@pytest.mark.promise("N04")
+@pytest.mark.parametrize(
+    ("head", "wanted"),
+    [
+        (b"GET /a HTTP/1.1\r\nX: " + b"y" * 16_500, b"431"),  # it need not end
+        (b"GET /" + b"a" * 16_500, b"431"),
+        (b"GET /a HTTP/1.1\r\nHost: x\r\nX: " + b"y" * 16_500 + b"\r\n\r\n", b"431"),
+        (b"GET /a HTTP/1.1\r\n" + b"X: y\r\n" * 65 + b"\r\n", b"431"),
+        (b"GET http://127.0.0.1/a HTTP/1.1\r\nHost: x\r\n\r\n", b"400"),
+        (b"GET http://evil.example/a HTTP/1.1\r\nHost: x\r\n\r\n", b"400"),
+        (b"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", b"400"),
+        (b"CONNECT evil.example:80 HTTP/1.1\r\nHost: x\r\n\r\n", b"400"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01", b"400"),
+        (b"GET /a HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", b"400"),
+        (b"GET /a HTTP/9.9\r\nHost: x\r\n\r\n", b"400"),
+        (b"POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", b"400"),
+    ],
+    ids=lambda value: value[:30],
+)
+def test_a_bad_head_is_refused(head: bytes, wanted: bytes) -> None:
+    async def run() -> None:
+        async with listening(echo, head_timeout_s=5) as (port, _):
+            assert status(await ask(port, head)) == wanted
+
+    asyncio.run(run())
+
+
+@pytest.mark.promise("N04")
+def test_the_oldest_connection_without_a_credential_makes_room() -> None:
+    async def run() -> None:
+        table = ConnectionTable(max_connections=6, max_unproved=3)
+        async with listening(echo, table=table) as (port, _):
+            proved = [await _proved(port) for _ in range(2)]
+            half = [await send(port, b"GET /") for _ in range(3)]
+            await _until(lambda: len(table) == 5)
+            for reader, _writer in half:
+                await send(port, b"GET /")
+                assert await read_to_end(reader) == b""
+            assert status(await ask(port, request("GET", "/a", port))) == b"200"
+            for reader, writer in proved:
+                writer.write(request("GET", "/b", port))
+                assert (await reader.read()).endswith(b"/b")
+            assert table.refused == 4
+
+    asyncio.run(run())
+
+
+@pytest.mark.promise("N04")
+def test_connections_are_limited() -> None:
+    async def run() -> None:
+        table = ConnectionTable(max_connections=2, max_unproved=2)
+        async with listening(echo, table=table) as (port, _):
+            proved = [await _proved(port) for _ in range(2)]
+            assert table.full
+            assert await ask(port, request("GET", "/a", port)) == b""
+            proved[0][1].close()
+            await _until(lambda: not table.full)
+            assert status(await ask(port, request("GET", "/a", port))) == b"200"
+
+    asyncio.run(run())
+
+
+async def _proved(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    reader, writer = await send(port, request("GET", "/prove", port).replace(b"Connection: close\r\n", b""))
+    await reader.readuntil(b"/prove")
+    return reader, writer
+
+
+async def _until(condition: Any) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+def _connect(port: int, **options: Any) -> connect:
+    return connect(f"ws://127.0.0.1:{port}/v1/ws", subprotocols=["tau.v1"], proxy=None, **options)  # type: ignore[list-item]
+
+
+@pytest.mark.promise("N05")
+def test_a_message_is_limited_to_16_kib_until_the_client_is_known() -> None:
+    async def run() -> None:
+        async with listening(echo) as (port, _):
+            async with _connect(port) as client:
+                await client.send("x" * 16_384)
+                assert await client.recv() == "16384"
+                await client.send("x" * 16_385)
+                assert await _code(client) == 1009
+            async with _connect(port) as client:
+                await client.send("prove")
+                await client.recv()
+                await client.send("x" * 1_000_000)
+                assert await client.recv() == "1000000"
+
+    asyncio.run(run())
+
+
+@pytest.mark.promise("N05")
+@pytest.mark.parametrize("size", [8 * 1024 * 1024, 0], ids=["large fragments", "empty fragments"])
+def test_a_message_without_end_is_closed(size: int) -> None:
+    async def run() -> None:
+        async with listening(echo) as (port, _), _connect(port) as client:
+            await client.send("prove")
+            await client.recv()
+
+            async def fragments() -> Any:
+                part = "x" * size
+                while True:
+                    yield part
+                    await asyncio.sleep(0)
+
+            with pytest.raises(ConnectionClosed):
+                async with asyncio.timeout(30):
+                    await client.send(fragments())
+            assert client.close_code == 1009
+
+    asyncio.run(run())
+
+
+@pytest.mark.promise("N05")
+def test_a_frame_that_claims_100_mb_is_refused_at_its_header() -> None:
+    async def run() -> None:
+        async with listening(echo) as (port, _):
+            head = request("GET", "/v1/ws", port, "Upgrade: websocket", "Sec-WebSocket-Version: 13")
+            head = head.replace(b"Connection: close", b"Connection: Upgrade")
+            head = head[:-2] + b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Protocol: tau.v1\r\n\r\n"
+            reader, writer = await send(port, head)
+            assert b"101 Switching" in await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"\x81\xff" + (100_000_000).to_bytes(8, "big") + b"mask")
+            assert (await reader.read())[:4].hex()[:2] == "88"
+            writer.close()
+
+    asyncio.run(run())
+
+
+def test_text_that_is_not_utf8_closes_the_connection_without_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> None:
+        async with listening(echo) as (port, _), _connect(port) as client:
+            await client.send(b"\xff\xfe", text=True)
+            assert await _code(client) == 1007
+
+    asyncio.run(run())
+    assert [record for record in caplog.records if record.exc_info] == []
+
+
+async def _code(client: ClientConnection) -> int | None:
+    with pytest.raises(ConnectionClosed):
+        while True:
+            await client.recv()
+    return client.close_code
+
+
+def test_closing_the_listener_ends_all_connections() -> None:
+    async def run() -> None:
+        async with listening(echo) as (port, listener):
+            kept = await send(port, request("GET", "/a", port).replace(b"Connection: close\r\n", b""))
+            await kept[0].readuntil(b"/a")
+            client = await _connect(port)
+            await listener.close()
+            assert await read_to_end(kept[0]) == b""
+            await _code(client)
+
+    asyncio.run(run())
+
+
+def test_a_slow_body_has_a_deadline() -> None:
+    assert deadline(100.0, 0) == 100.0 + BODY_GRACE_S
+    assert deadline(100.0, MIN_BYTES_PER_S * 5) == 100.0 + BODY_GRACE_S + 5
+
+
+def test_a_body_is_read_up_to_its_limit() -> None:
+    def source(*parts: bytes) -> Any:
+        left = list(parts)
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": left.pop(0), "more_body": bool(left)}
+
+        return receive
+
+    assert asyncio.run(read_body(source(b"ab", b"", b"c"), 3)) == b"abc"
+    with pytest.raises(BadBody):
+        asyncio.run(read_body(source(b"ab", b"", b"cd"), 3))

@@ -1,0 +1,108 @@
+"""TCP of `tau serve`: addresses, and the process with its commands."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from serve.serve_process import ServeProcess, run_tau
+from tau.errors import UsageError
+from tau.serve.web.tcp import Address, check_address, names, parse_address
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("127.0.0.1:7717", Address("127.0.0.1", 7717)),
+        ("localhost:0", Address("127.0.0.1", 0)),
+        ("[::1]:80", Address("::1", 80)),
+        ("0.0.0.0:80", Address("0.0.0.0", 80)),
+    ],
+)
+def test_an_address_is_read(text: str, wanted: Address) -> None:
+    assert parse_address(text) == wanted
+
+
+@pytest.mark.parametrize(
+    "text", ["7717", "127.0.0.1", "example.org:80", "127.0.0.1:99999", ":80", "[::1]", "1.2.3:80", ""]
+)
+def test_an_address_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="--listen"):
+        parse_address(text)
+
+
+@pytest.mark.promise("N07")
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "10.0.0.1", "8.8.8.8", "::ffff:192.168.1.5"])
+def test_an_address_that_others_reach_needs_tls_or_a_flag(host: str) -> None:
+    with pytest.raises(UsageError, match="--public-url"):
+        check_address(Address(host, 7717), None, insecure_lan=False)
+    check_address(Address(host, 7717), "https://tau.example", insecure_lan=False)
+    check_address(Address(host, 7717), None, insecure_lan=True)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://tau.example", "tau.example", "https://tau.example/x", "https://", "https://x?y"]
+)
+def test_a_public_url_is_https_without_a_path(url: str) -> None:
+    with pytest.raises(UsageError, match="--public-url"):
+        check_address(Address("127.0.0.1", 7717), url, insecure_lan=False)
+
+
+def test_names_do_not_come_from_a_wildcard_address() -> None:
+    allowed = names(Address("0.0.0.0", 0), 7717, "https://tau.example")
+    assert allowed.hosts == {"127.0.0.1:7717", "localhost:7717", "[::1]:7717", "tau.example", "tau.example:443"}
+    assert "192.168.1.5:7717" in names(Address("192.168.1.5", 0), 7717, None).hosts
+
+
+@pytest.mark.promise("N06", "N07")
+def test_a_start_that_would_be_unsafe_is_refused(tmp_path: Path) -> None:
+    def refused(*argv: str) -> str:
+        done = run_tau(tmp_path, "serve", "--model", "demo", *argv)
+        assert (done.returncode, done.stdout) == (2, "")
+        return done.stderr
+
+    assert "--insecure-lan" in refused("--listen", "0.0.0.0:0")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert f"Cannot listen on 127.0.0.1:{port}" in refused("--listen", f"127.0.0.1:{port}")
+    os.chmod(tmp_path / "agent" / "serve" / "token", 0o644)
+    assert "accessible to other users" in refused("--listen", "127.0.0.1:0")
+
+
+@pytest.mark.promise("N01", "N14")
+def test_a_host_is_used_with_its_token_and_a_browser_gets_a_login(tmp_path: Path) -> None:
+    with ServeProcess(tmp_path, answers=({"text": "hello"},)) as server:
+        assert server.ask("GET", "/healthz", token="").body == b"ok"
+        assert server.ask("GET", "/v1/sessions", token="").status == 401
+        session = server.ask("POST", "/v1/sessions", {}).json["session"]
+        state = server.ask("POST", f"/v1/sessions/{session}/commands", {"type": "get_state"})
+        assert state.json["data"]["sessionId"] == session
+        url = server.command("serve", "url").stdout.strip()
+        base, _, code = url.partition("/#k=")
+        assert base == server.url
+        login = server.ask("POST", "/v1/login", {"code": code}, token="").json["token"]
+        assert server.ask("GET", "/v1/sessions", token=login).status == 200
+        phone = server.command("serve", "token", "new", "--name", "phone", "--scope", "watch").stdout.strip()
+        listed = server.command("serve", "token", "list").stdout
+        assert "phone" in listed and "browser" in listed and phone not in listed
+        _until(lambda: server.ask("GET", "/v1/sessions", token=phone).status == 200)
+        assert server.ask("POST", "/v1/sessions", {}, token=phone).status == 403
+        assert server.command("serve", "token", "revoke", "phone").returncode == 0
+        _until(lambda: server.ask("GET", "/v1/sessions", token=phone).status == 401)
+        assert server.command("serve", "token", "revoke", "phone").returncode == 1
+        code_of_exit, errors = server.stop()
+        assert (code_of_exit, errors) == (143, "")
+
+
+def _until(condition: object) -> None:
+    """Wait for what another process does within half a second."""
+    import time
+
+    assert callable(condition)
+    end = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
