@@ -35,14 +35,18 @@ from tau.core.checks.permissions import Rules
 from tau.core.text.frontmatter import parse_fields, split_page
 from tau.llm.catalog import parse_providers
 from tau.llm.scripted import read_script
+from tau.mcp.config import Layer, Source, merge_layers
 from tau.records.base import decode
 from tau.records.commands import AnyCommand
 from tau.records.dialogs import AnyUiRequest, UiResponse
 from tau.records.events import AnyEvent
+from tau.records.host_commands import HOST_COMMANDS
+from tau.records.host_events import HOST_CHANNEL_EVENTS
 from tau.records.permissions import Permissions
 from tau.wire.dialect import COMMANDS
 from tau.wire.dialects import NAMES
 
+HOST_SHAPES: dict[str, Any] = {**HOST_COMMANDS, **{tag(kind): kind for kind in HOST_CHANNEL_EVENTS}}
 ROOT = Path(__file__).parents[1]
 PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "examples/README.md")),
@@ -98,7 +102,7 @@ def chosen(wanted: Callable[[Block], bool]) -> Any:
 
 
 def test_every_block_says_what_it_is() -> None:
-    known = {"python", "json", "sh", "bash", "js", "markdown", "text", "yaml", ""}
+    known = {"python", "json", "sh", "bash", "js", "lua", "elisp", "markdown", "text", "yaml", ""}
     assert [f"{block.page}:{block.line}" for block in BLOCKS if block.language not in known] == []
 
 
@@ -173,25 +177,26 @@ def _values(text: str) -> list[Any]:
 def _known(value: Any) -> bool:
     match value:
         case {"type": "response", "command": command, "success": bool()}:
-            return command in COMMANDS
+            return command in COMMANDS or command in HOST_COMMANDS
         case {"type": "extension_ui_request" | "extension_ui_response" as kind}:
             dialog: Any = UiResponse if kind.endswith("response") else AnyUiRequest
             return decode(dialog, json.dumps(value).encode()) is not None
         case {"type": "image", **rest}:
             return rest.keys() <= {"data", "mimeType", "source"}
         case {"type": str(kind)}:
-            shape: Any = AnyCommand if kind in COMMANDS else AnyEvent
+            shape: Any = HOST_SHAPES.get(kind) or (AnyCommand if kind in COMMANDS else AnyEvent)
             return decode(shape, json.dumps(value).encode()) is not None
         case {"answers": _}:
             return bool(read_script(json.dumps(value).encode()).answers)
         case {"providers": _}:
             return parse_providers(value)[1] == []
         case {"mcpServers": servers}:
-            return all(server["command"] or server["url"] for server in servers.values())
+            return merge_layers([Layer(Source("", "user"), servers)], {}, "/")[1] == []
         case {"otherwise": _}:  # rules for --permissions
             return Rules(decode(Permissions, json.dumps(value).encode()), "/", "/") is not None
         case {"agent_servers": servers}:  # of an editor
-            return {server["env"]["PI_DIALECT"] for server in servers.values()} <= set(NAMES)
+            environments = [server.get("env", {}) for server in servers.values()]
+            return {env["PI_DIALECT"] for env in environments if "PI_DIALECT" in env} <= set(NAMES)
         case dict():  # auth.json
             return all(entry["type"] == "api_key" and entry["key"] for entry in value.values())
     return False
@@ -272,6 +277,9 @@ def _problems(words: list[str]) -> Iterator[str]:
         if re.match(r"(examples|scripts|benchmarks)/", word) and not (ROOT / word).exists():
             yield f"there is no {word}"
     match program.rpartition("/")[2]:
+        case "tau" if arguments[:1] == ["mcp"]:
+            if arguments[1:2] and arguments[1] not in MCP_COMMANDS:
+                yield f"tau mcp has no command {arguments[1]}"
         case "pi" | "tau" as name:
             given = parse(arguments)
             if name == "tau" and arguments[:1] == ["mcp"]:  # it parses what follows itself

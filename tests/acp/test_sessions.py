@@ -133,9 +133,12 @@ def test_a_session_is_replayed_from_its_file(tmp_path: Path) -> None:
     )
     ids: list[str] = []
 
+    live: list[str] = []
+
     async def first(peer: Peer) -> None:
         ids.append(await peer.new(work))
         await peer.prompt(ids[0], "change it")
+        live.extend(dict.fromkeys(one["messageId"] for one in peer.updates() if "messageId" in one))
 
     async def second(peer: Peer) -> None:
         before = len(peer.received)
@@ -148,6 +151,8 @@ def test_a_session_is_replayed_from_its_file(tmp_path: Path) -> None:
         assert edit["content"] == [{"type": "diff", "path": str(work / "a.txt"), "oldText": "two\n", "newText": "2\n"}]
         assert (edit["status"], bash["status"]) == ("completed", "failed")
         assert len({one["messageId"] for one in peer.updates() if "messageId" in one}) == 3
+        replayed = dict.fromkeys(one["messageId"] for one in peer.updates() if "messageId" in one)
+        assert list(replayed)[1:] == live  # the first one is the message of the user
         assert await peer.prompt(ids[0], "more") == "end_turn"
 
     async def third(peer: Peer) -> None:

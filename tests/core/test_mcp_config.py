@@ -9,7 +9,7 @@ import pytest
 from tau.mcp.config import BadEntry, Layer, ServerConfig, Source, merge_layers, parse_entry
 from tau.mcp.imports import NoServers, import_servers
 
-USER, PROJECT = Source("/home/mcp.json", "user"), Source("/work/.mcp.json", "project")
+USER, PROJECT = Source("/home/mcp.json", "user"), Source("/project/.mcp.json", "project")
 ENVIRONMENT = {"NAME": "value", "EMPTY": ""}
 
 

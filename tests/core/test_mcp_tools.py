@@ -21,6 +21,7 @@ def test_names_have_the_server_in_front_and_no_other_characters() -> None:
     }
 
 
+@pytest.mark.promise("M06")
 def test_names_that_collide_all_get_a_hash_and_stay_short() -> None:
     names = tool_names("s", ["a.b", "a-b", "a_c"])
     assert names["a_c"] == "mcp__s__a_c"

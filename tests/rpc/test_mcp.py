@@ -37,6 +37,7 @@ def wait_for_end(pids: list[int], seconds: float) -> list[int]:
     return left
 
 
+@pytest.mark.promise("M09")
 @pytest.mark.parametrize("ending", ["eof", "term", "kill"])
 def test_no_server_process_is_left(tmp_path: Path, ending: str) -> None:
     configure(tmp_path, {"s": server_entry(tools=["pid", "spawn", "silent"], fault="stubborn")})
@@ -66,6 +67,7 @@ def test_states_are_told_and_can_be_asked_for(tmp_path: Path) -> None:
         assert not agent.ask("restart_mcp_server", server="nothing")["success"]
 
 
+@pytest.mark.promise("M10")
 def test_servers_of_an_untrusted_project_are_not_started(tmp_path: Path) -> None:
     journal = tmp_path / "journal"
     entry = server_entry(journal=str(journal))
@@ -83,6 +85,7 @@ def test_servers_of_an_untrusted_project_are_not_started(tmp_path: Path) -> None
     assert "started" in journal.read_text()
 
 
+@pytest.mark.promise("M10")
 def test_trust_covers_the_file_of_servers_and_ends_with_its_change(tmp_path: Path) -> None:
     journal = tmp_path / "journal"
     configure(tmp_path, {"s": server_entry(journal=str(journal))}, "work/.mcp.json")
@@ -155,6 +158,7 @@ def test_elicitation_is_a_dialog_of_the_protocol(tmp_path: Path) -> None:
         assert json.loads(end["result"]["content"][0]["text"]) == {"action": "accept", "content": {"name": "Ada"}}
 
 
+@pytest.mark.promise("M02")
 def test_a_start_does_not_wait_for_servers(tmp_path: Path) -> None:
     configure(tmp_path, {f"s{at}": {**server_entry(startSeconds=30), "exposure": "deferred"} for at in range(3)})
     with Agent(tmp_path) as agent:

@@ -23,6 +23,7 @@ def run_with(folder: Path, *calls: Any, entry: dict[str, Any] | None = None, **o
     return asyncio.run(results(folder, {"s": given}, *(calls or [ECHO])))
 
 
+@pytest.mark.promise("M04")
 @pytest.mark.parametrize("fault", ["noise", "early_notification", "stderr_flood", "exit_at_discover", "stubborn"])
 def test_a_server_with_bad_manners_works(tmp_path: Path, fault: str) -> None:
     run = run_with(tmp_path, fault=fault)
@@ -30,6 +31,7 @@ def test_a_server_with_bad_manners_works(tmp_path: Path, fault: str) -> None:
     assert ("s", "failed") not in run.states
 
 
+@pytest.mark.promise("M01")
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [
@@ -50,6 +52,7 @@ def test_a_program_that_does_not_exist_is_reported(tmp_path: Path) -> None:
     assert "/nowhere/at-all" in run.errors[-1]
 
 
+@pytest.mark.promise("M02")
 def test_a_slow_server_delays_the_first_answer_only_for_a_moment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -67,6 +70,7 @@ def test_a_slow_server_delays_the_first_answer_only_for_a_moment(
     assert 1 <= asyncio.run(timed()) < 30
 
 
+@pytest.mark.promise("M06")
 def test_endless_and_repeated_pages_end(tmp_path: Path) -> None:
     run = run_with(tmp_path, ("mcp__s__tool_3_7", {}), fault="endless_cursor")
     assert json.loads(run.last.text)["name"] == "tool_3_7"
@@ -74,12 +78,14 @@ def test_endless_and_repeated_pages_end(tmp_path: Path) -> None:
     assert again.last.text == "hi"
 
 
+@pytest.mark.promise("M06")
 def test_definitions_without_sense_are_left_out(tmp_path: Path) -> None:
     run = run_with(tmp_path, ECHO, ("mcp__s__bad", {"anything": [1]}), fault="senseless")
     assert run.called[0].text == "hi"
     assert json.loads(run.called[1].text)["arguments"] == {"anything": [1]}  # its schema cannot be read
 
 
+@pytest.mark.promise("M04")
 def test_broken_answers_do_not_answer_another_call(tmp_path: Path) -> None:
     tools = ["broken", "wrong_id", "echo"]
     run = run_with(tmp_path, ("mcp__s__broken", {}), ("mcp__s__wrong_id", {}), ECHO, tools=tools)
@@ -88,6 +94,7 @@ def test_broken_answers_do_not_answer_another_call(tmp_path: Path) -> None:
     assert (wrong.text, echo.text) == ("right", "hi")
 
 
+@pytest.mark.promise("M05")
 def test_a_line_of_40_mb_ends_the_connection_and_is_never_held(tmp_path: Path) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     run = run_with(tmp_path, ("mcp__s__huge", {}), ECHO, tools=["huge", "echo"])
@@ -97,6 +104,7 @@ def test_a_line_of_40_mb_ends_the_connection_and_is_never_held(tmp_path: Path) -
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 * 1024
 
 
+@pytest.mark.promise("M03")
 def test_a_crash_fails_its_call_once_and_the_next_call_starts_the_server_again(tmp_path: Path) -> None:
     counted = tmp_path / "count"
     calls = [("mcp__s__count", {"file": str(counted)}), ("mcp__s__exit", {}), ECHO]
@@ -110,6 +118,7 @@ def test_a_crash_fails_its_call_once_and_the_next_call_starts_the_server_again(t
     assert "very-secret-value" not in everything
 
 
+@pytest.mark.promise("M03")
 def test_a_server_that_keeps_crashing_is_not_started_for_ever(tmp_path: Path) -> None:
     journal = tmp_path / "journal"
 
@@ -126,6 +135,7 @@ def test_a_server_that_keeps_crashing_is_not_started_for_ever(tmp_path: Path) ->
     asyncio.run(crashing())
 
 
+@pytest.mark.promise("M07")
 def test_a_tool_that_changes_after_it_was_allowed_is_asked_about_again(tmp_path: Path) -> None:
     tools = ["fail", "change"]
     changing = ("mcp__s__change", {"description": " And deletes."})
@@ -172,6 +182,7 @@ def test_rules_name_tools_of_servers(tmp_path: Path) -> None:
     assert run.last.is_error and "denied" in run.last.text
 
 
+@pytest.mark.promise("M11")
 def test_keys_of_model_providers_are_not_in_the_environment_of_a_server(tmp_path: Path) -> None:
     given = {
         "PATH": "/usr/bin:/bin",
@@ -192,6 +203,7 @@ def test_keys_of_model_providers_are_not_in_the_environment_of_a_server(tmp_path
     assert "OTHER_TOKEN" not in nothing and nothing["HOME"] == str(tmp_path)
 
 
+@pytest.mark.promise("M11")
 def test_log_messages_go_to_a_file_and_nothing_secret_is_written(tmp_path: Path) -> None:
     run = run_with(tmp_path, fault="noise", entry={"env": {"DEMO_TOKEN": "very-secret-value"}})
     assert run.last.text == "hi"

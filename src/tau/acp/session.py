@@ -59,7 +59,9 @@ class AcpSession:
         self.id = handle.log.id
         self.writer = UpdateWriter(client, self.id)
         self.calls = OpenCalls(handle.cwd, self._tool_info, terminal=capabilities.terminal_output)
-        self._translator = Translator(self.calls, capabilities, new_message_id, iso, log.warning)
+        self._translator = Translator(
+            self.calls, capabilities, lambda: handle.log.reserve_answer_id(), new_message_id, iso, log.warning
+        )
         self.choices = Choices(handle, boolean_options=capabilities.boolean_options)
         self.turns = TurnQueue()
         self.runs = RunTracker(handle)

@@ -30,6 +30,7 @@ from tau.runtime.app.stored_sessions import BadCursor, StoredSessions
 
 log = logging.getLogger(__name__)
 MAX_TITLE = 80  # characters of the first message, if a session has no name
+ENTRIES_PER_YIELD = 32
 _ID = re.compile(r"[A-Za-z0-9._-]{1,200}")
 
 
@@ -140,7 +141,9 @@ class Sessions:
         session.writer.release()
         tree = session.handle.tree
         replay = Replay(session.calls, session.handle.cwd, compaction=self._client.capabilities.compaction)
-        for at in tree.branch:
+        for count, at in enumerate(tree.branch):
+            if count % ENTRIES_PER_YIELD == 0:
+                await asyncio.sleep(0)  # other sessions go on meanwhile
             if at in tree.dropped:
                 continue
             for update in replay.read(tree.entry(at)):
@@ -154,8 +157,8 @@ class Sessions:
 
     async def listed(self, params: ListSessions) -> dict[str, Any]:
         cwd = params.cwd
-        if cwd is not None and not os.path.isabs(cwd):
-            raise invalid_params("cwd", "expected an absolute path")
+        if cwd is not None:
+            _check_path(cwd)
         try:
             stored = await self._in_thread(lambda: self._loader.stored_sessions(cwd or os.getcwd()))
             rows, cursor = await self._in_thread(lambda: stored.page(cwd, params.cursor))
@@ -215,9 +218,17 @@ class Sessions:
             raise failed(str(error)) from None
 
 
-def _check_folder(cwd: str) -> None:
+def _check_path(cwd: str) -> None:
+    try:
+        os.fsencode(cwd)
+    except UnicodeEncodeError:
+        raise invalid_params("cwd", "it has half of a surrogate pair") from None
     if "\0" in cwd or not os.path.isabs(cwd):
         raise invalid_params("cwd", f"expected an absolute path, not {cwd!r}")
+
+
+def _check_folder(cwd: str) -> None:
+    _check_path(cwd)
     if not os.path.isdir(cwd):
         raise invalid_params("cwd", f"there is no folder {cwd}")
 

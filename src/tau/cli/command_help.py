@@ -3,16 +3,6 @@
 from __future__ import annotations
 
 COMMAND_HELP = {
-    "completion": """\
-usage: tau completion bash|zsh|fish
-
-Print a completion script for pi and tau. To use it, add to the start-up file of your shell:
-
-  bash    eval "$(tau completion bash)"
-  zsh     eval "$(tau completion zsh)"        (after compinit)
-  fish    tau completion fish | source
-
-tau completion models|providers|tools|sessions prints the names that the scripts offer.""",
     "acp": """\
 usage: tau acp [options]
        tau acp --setup
@@ -24,6 +14,28 @@ sessions in one process. All options of RPC mode count, but those that choose a 
 
   Zed              "agent_servers": {"tau": {"command": "tau", "args": ["acp"]}}
   try it           npx acpx --agent "tau acp --model demo" exec "list the files here" """.rstrip(),
+    "attach": """\
+usage: tau attach [ID] [--connect URL] [--token-file FILE] [--plain]
+       tau attach --open [--model PATTERN] [--name NAME] ...
+
+Open the interface on a session of a host (tau serve). The session goes on when you leave. Without an id, choose one
+from a list; --open opens a new session in this folder. ID: the beginning of the id is enough (8 characters).
+
+  --connect URL       the host: unix: (yours, the default), unix:/path/to/socket, http://HOST:PORT, https://...
+  --token-file FILE   the token for a host elsewhere; that of your own host is found by itself
+  --plain             lines only: for screen readers and simple terminals
+
+Programs use: pi --mode rpc --connect URL [--session ID | --open]""",
+    "completion": """\
+usage: tau completion bash|zsh|fish
+
+Print a completion script for pi and tau. To use it, add to the start-up file of your shell:
+
+  bash    eval "$(tau completion bash)"
+  zsh     eval "$(tau completion zsh)"        (after compinit)
+  fish    tau completion fish | source
+
+tau completion models|providers|tools|sessions prints the names that the scripts offer.""",
     "doctor": """\
 usage: tau doctor
 

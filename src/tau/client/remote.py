@@ -31,6 +31,7 @@ MAX_DELAY_S = 10.0
 FIRST_ATTEMPTS = 4
 HELLO_TIMEOUT_S = 10.0
 HELLO_ID = "hello"
+UNNOTICED_ID = "req_0"  # the response to it is ignored
 STDERR_BYTES = 64 * 1024
 RETRY_LATER = ("Too many sessions are open.", "The host is closing.")
 # Events without a number: those of the channel, and calls of the tools of this client.
@@ -112,6 +113,7 @@ class RemoteLine:
     ) -> None:
         self._address, self._binding, self._reconnect = address, binding, reconnect
         self._on_line, self._on_end = on_line, on_end
+        self._name = f"{binding.client} {secrets.token_hex(4)}"  # the host recognises a client that comes back
         self._cursor = Cursor(binding.session)
         self._unanswered = Unanswered(secrets.token_hex(8))
         self._link: Link | None = None
@@ -239,7 +241,7 @@ class RemoteLine:
             "id": HELLO_ID,
             "type": "hello",
             "version": PROTOCOL_VERSION,
-            "client": binding.client,
+            "client": self._name,
             "dialect": binding.dialect,
             "session": cursor.session,
             "after": cursor.after,

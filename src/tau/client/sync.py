@@ -196,6 +196,11 @@ class RpcClient(SyncCalls):
         """None while the agent runs; a negative signal number if a signal killed it."""
         return self._peer.exit_code
 
+    @property
+    def running(self) -> bool:
+        """True from `start` until the agent is gone."""
+        return self._peer.running
+
     # Events.
 
     def on_event(self, handler: Callable[[RpcEvent], None]) -> Callable[[], None]:

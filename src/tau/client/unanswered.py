@@ -17,7 +17,8 @@ from tau.records.base import BadRecord, Raw, Record, decode, encode, parse
 MAX_ANSWERS = 64  # to dialogs, which have no response
 # Commands that may be carried out twice, by their beginnings.
 HARMLESS = ("get_", "list_", "set_", "abort", "who", "ping", "watch_")
-READING = ("get_", "list_", "who", "ping", "watch_")
+# Commands that must be carried out again for every connection, or that change nothing: they have no key.
+WITHOUT_KEY = ("get_", "list_", "who", "ping", "watch_", "set_tools")
 MESSAGES = ("prompt", "steer", "follow_up")  # their keys are in the session file
 SET_TOOLS = "set_tools"
 OFFER_ID = b'"tools of the client"'  # the id of a set_tools that is sent again
@@ -109,7 +110,7 @@ class Unanswered:
         command = head.type if isinstance(head.type, str) else "parse"
         if command == SET_TOOLS:
             self._offered = _with_id(line, OFFER_ID) + b"\n"
-        elif head.key is None and command != "parse" and not command.startswith(READING):
+        elif head.key is None and command != "parse" and not command.startswith(WITHOUT_KEY):
             line = self._with_key(line)
         sent = Sent(command, bytes(head.id), line + b"\n")
         self._sent.append(sent)

@@ -16,7 +16,7 @@ from tau.errors import CommandError
 from tau.records.base import BadRecord, Record, decode, encode, parse
 from tau.records.entries import CommandKey
 from tau.records.host_commands import MAX_KEY_LENGTH
-from tau.records.replies import Disposition
+from tau.records.replies import Accepted
 
 MAX_KEYS = 1024
 MAX_STORED_KEYS = 256
@@ -26,11 +26,15 @@ current_key: ContextVar[CommandKey | None] = ContextVar("current_key", default=N
 
 
 class KeyedCall:
-    """A command with a key. `response` is the part of its response after the id; empty until there is one."""
+    """A command with a key. `response` is its response without the id; empty until there is one.
 
-    def __init__(self, digest: str, response: bytes = b"") -> None:
+    Of a message that was accepted before the session was opened, only `restored` is known.
+    """
+
+    def __init__(self, digest: str, restored: Accepted | None = None) -> None:
         self.digest = digest
-        self.response = response
+        self.restored = restored
+        self.response = b""
         self.waiting: list[Callable[[bytes], None]] = []
 
     def when_answered(self, callback: Callable[[bytes], None]) -> None:
@@ -59,8 +63,8 @@ class Keys:
             raise CommandError("key: it was used for another command")
         return call
 
-    def add(self, key: CommandKey, response: bytes = b"") -> KeyedCall:
-        call = self._calls[key.key] = KeyedCall(key.digest, response)
+    def add(self, key: CommandKey, restored: Accepted | None = None) -> KeyedCall:
+        call = self._calls[key.key] = KeyedCall(key.digest, restored)
         while len(self._calls) > MAX_KEYS:
             del self._calls[next(iter(self._calls))]
         return call
@@ -94,9 +98,9 @@ class _Line(Record):
     data: object = None
 
 
-def stored_keys(tree: Tree) -> list[tuple[CommandKey, Disposition]]:
+def stored_keys(tree: Tree) -> list[tuple[CommandKey, Accepted]]:
     """The keys in the last messages of the branch, the oldest first, and what became of their commands."""
-    found: list[tuple[CommandKey, Disposition]] = []
+    found: list[tuple[CommandKey, Accepted]] = []
     for at in islice(tree.last_on_branch("message", "custom"), MAX_STORED_KEYS):
         line = tree.line(at)
         if b'"keyDigest":' not in line:
@@ -107,5 +111,5 @@ def stored_keys(tree: Tree) -> list[tuple[CommandKey, Disposition]]:
             marks = decode(_Marks, encode(stored.data) if queued else line)
         except BadRecord:
             continue
-        found.append((CommandKey(marks.key, marks.key_digest), "queued" if queued else "started"))
+        found.append((CommandKey(marks.key, marks.key_digest), Accepted("queued" if queued else "started")))
     return found[::-1]

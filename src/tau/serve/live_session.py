@@ -16,10 +16,8 @@ from tau.records.dialogs import UiRequest
 from tau.records.events import AgentSettled, AgentStart, MessageEnd
 from tau.records.host_events import Interrupted, RunningBash, SessionChanged
 from tau.records.messages import Assistant
-from tau.records.replies import Accepted
 from tau.runtime.app.factory import SessionFactory
 from tau.runtime.clock import now
-from tau.runtime.protocol.responses import response
 from tau.serve.attachment import Attachment
 from tau.serve.dialog_watch import DialogWatch
 from tau.serve.event_stream import EventStream, Published
@@ -154,8 +152,8 @@ class LiveSession:
             self._changed(self)
 
     def _restore_keys(self) -> None:
-        for key, disposition in stored_keys(self.handle.tree):
-            self.keys.add(key, response(b"", "prompt", Accepted(disposition), UNSET))
+        for key, accepted in stored_keys(self.handle.tree):
+            self.keys.add(key, accepted)
 
     # Events.
 

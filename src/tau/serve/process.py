@@ -26,9 +26,9 @@ from tau.runtime.clock import now
 from tau.runtime.terminal import complain, say
 from tau.serve.access import LOCAL_USER
 from tau.serve.host import Host
-from tau.serve.host_files import HostFiles, HostInfo
 from tau.serve.opening import HostConfig, SessionOpener
 from tau.serve.unix_socket import UnixListener
+from tau.store.host_files import HostFiles, HostInfo
 from tau.store.paths import agent_dir, working_folder
 
 log = logging.getLogger(__name__)

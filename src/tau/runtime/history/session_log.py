@@ -32,7 +32,7 @@ from tau.records.messages import AnyMessage, Assistant, Custom, StoredMessage, U
 from tau.records.models import Model, ThinkingLevel
 from tau.runtime.clock import iso, now
 from tau.runtime.history.conversation import Conversation, messages_json
-from tau.runtime.history.ids import session_id
+from tau.runtime.history.ids import entry_id, session_id
 from tau.runtime.history.pending_bash import PendingBash
 from tau.runtime.history.pending_queue import PendingQueue
 from tau.runtime.history.session_file import SessionFile, Trouble
@@ -74,6 +74,7 @@ class SessionLog:
         self.problems = Problems([])
         self.lacks_level = False  # the file has no thinking level, or another one: write it before the next prompt
         self._messages: Conversation | None = None
+        self._answer_id: str | None = None  # of the entry of the answer that is being streamed
         # Prompts that are in the conversation before they are announced, with the positions of their entries.
         self._announced_early: list[tuple[AnyMessage, int]] = []
 
@@ -160,9 +161,17 @@ class SessionLog:
         conversation = self.messages
         if isinstance(message, Custom):
             self.file.add(CustomMessageEntry, message.custom_type, message.content, message.display, message.details)
+        elif isinstance(message, Assistant):
+            id, self._answer_id = self._answer_id, None
+            self.file.add(MessageEntry, message, id=id)
         else:
             self.file.add(MessageEntry, message)
         conversation.append(message)
+
+    def reserve_answer_id(self) -> str:
+        """The id that the entry of the next answer will have, for a client that is told it while the answer streams."""
+        self._answer_id = entry_id(self.tree)
+        return self._answer_id
 
     def append_custom(self, custom_type: str, data: Any) -> EntryAppended:
         """Add state of an extension, which the model never sees. Returns the event for clients."""
