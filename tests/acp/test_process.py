@@ -121,6 +121,21 @@ def test_killing_the_editor_ends_the_agent_and_its_commands(tmp_path: Path) -> N
     assert asyncio.run(gone(work / "pid"))
 
 
+@pytest.mark.promise("K06")
+def test_a_client_that_closes_its_end_of_stdout_ends_the_agent(tmp_path: Path) -> None:
+    (tmp_path / "script.json").write_text(json.dumps({"answers": [SLEEP]}))
+    argv = [sys.executable, "-m", "tau", "acp", "--model", "scripted", "--script", str(tmp_path / "script.json")]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(argv, env=surroundings(tmp_path), **pipes) as process:
+        assert process.stdin is not None and process.stdout is not None
+        request = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": 1}}
+        process.stdin.write(json.dumps(request).encode() + b"\n")
+        process.stdin.flush()
+        assert b"protocolVersion" in process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(20) == 0
+
+
 @pytest.mark.promise("K07")
 def test_everything_that_was_sent_is_in_the_session_after_kill_9(tmp_path: Path) -> None:
     answers = [{"text": f"answer {at}"} for at in range(3)]

@@ -9,6 +9,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
+from weakref import WeakValueDictionary
 
 from tau.acp.client import Client
 from tau.acp.errors import failed, invalid_params, unknown_session
@@ -76,7 +77,7 @@ class Sessions:
         self._loader = loader
         self._open: dict[str, AcpSession] = {}
         self._runners: dict[str, PromptRunner] = {}
-        self._locks: dict[str, asyncio.Lock] = {}  # one request at a time opens or removes a session
+        self._locks = WeakValueDictionary[str, asyncio.Lock]()  # one request at a time opens or removes a session
 
     def get(self, id: str) -> AcpSession:
         """Raises AcpError if the session is not open."""
@@ -152,6 +153,7 @@ class Sessions:
                 await waiting
         for update in replay.end():
             session.writer.send(update)
+        session.calls.ids.add(replay.ids)
 
     # Stored sessions.
 
