@@ -133,6 +133,8 @@ fuzz: $(READY)  ## mutated lines, edits, sessions and answers, random commands, 
 	@$(PY) tests/long/questions.py $(FUZZ_QUESTIONS)
 	@$(PY) tests/long/fuzz_terminal.py $(FUZZ_EVENTS)
 	@$(PY) tests/long/slow_terminal.py
+	@$(PY) tests/long/fuzz_acp.py $(FUZZ_ACP)
+	@$(PY) tests/long/acp_kills.py
 
 soak: $(READY)  ## an hour of everything, with a fault each second; SOAK_SECONDS=3600 SOAK_ARGS="--seed 1"
 	@$(PY) tests/long/soak.py $(SOAK_SECONDS) $(SOAK_ARGS)

@@ -27,7 +27,7 @@ def tool(name: str, id: str = "call_1", **arguments: Any) -> Json:
 async def gone(pid_file: Path) -> bool:
     """True when the process with the id in a file has ended."""
     pid = int(pid_file.read_text())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         while True:
             try:
                 os.kill(pid, 0)
@@ -62,7 +62,7 @@ def test_the_end_of_stdin_aborts_the_run_answers_it_and_leaves_no_process(tmp_pa
             assert process.stdin is not None
             process.stdin.close()
             assert await process.wait() == 0
-            assert time.monotonic() - began < 10  # 2 s on a machine that has nothing else to do
+            assert time.monotonic() - began < 20  # 2 s on a machine that has nothing else to do
             assert (await peer.response(request))["stopReason"] == "cancelled"
             assert await gone(tmp_path / "work" / "pid")
 
