@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import time
 import itertools
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
