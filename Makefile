@@ -139,6 +139,8 @@ fuzz: $(READY)  ## mutated lines, edits, sessions and answers, random commands, 
 	@$(PY) tests/long/fuzz_host_tools.py $(FUZZ_STEPS)
 	@$(PY) tests/long/fuzz_mcp_serve.py $(FUZZ_MESSAGES)
 	@$(PY) tests/long/slow_terminal.py
+	@$(PY) tests/long/fuzz_acp.py $(FUZZ_ACP)
+	@$(PY) tests/long/acp_kills.py
 
 soak: $(READY)  ## an hour of everything, with a fault each second; SOAK_SECONDS=3600 SOAK_ARGS="--seed 1"
 	@$(PY) tests/long/soak.py $(SOAK_SECONDS) $(SOAK_ARGS)
