@@ -1,6 +1,6 @@
 """The Node that tests of TypeScript extensions use: TAU_NODE, or `node` on PATH. Without one they are skipped.
 
-    TAU_NODE=/opt/node-26/bin/node make test ARGS=tests/node
+TAU_NODE=/opt/node-26/bin/node make test ARGS=tests/node
 """
 
 from __future__ import annotations
