@@ -184,7 +184,7 @@ class Run:
                     {key: one.get(key) for key in ("type", "customType", "data", "content", "details", "name", "label")}
                 )
                 for one in entries
-                if one["type"] in kinds
+                if one.get("type") in kinds
             ],
         }
 
