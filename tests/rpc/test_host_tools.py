@@ -400,6 +400,38 @@ def test_a_deferred_tool_is_searched_for_or_called_by_its_name(tmp_path: Path) -
         assert {"lookup_ticket", "hidden", "plain"} <= active
 
 
+GATE = """
+def setup(pi):
+    @pi.on("tool_call")
+    async def check(event, ctx):
+        if event.input["id"] == "secret":
+            return {"block": True, "reason": "Not that one."}
+        return {"input": {"id": event.input["id"].upper()}}
+
+    @pi.tool
+    def mine(ctx) -> str:
+        "A tool of the extension."
+        return "mine"
+"""
+
+
+def test_hooks_of_extensions_see_a_call_before_the_client(tmp_path: Path) -> None:
+    (tmp_path / "gate.py").write_text(GATE)
+    args = ["-e", str(tmp_path / "gate.py")]
+    with Agent(tmp_path, call(id="secret"), call(id="abc"), OK, args=args) as agent:
+        taken = agent.ask("set_tools", tools=[named("mine")])
+        assert taken["error"] == "tools[0].name: mine is a tool of an extension"
+        lend(agent, LOOKUP)
+        agent.send("prompt", message="go")
+        before = agent.until("tool_request")
+        assert before[-1]["arguments"] == {"id": "ABC"}
+        assert [text(message) for message in said(before, "toolResult")] == ["Not that one."]
+        finish(agent, before[-1])
+        agent.settled()
+        sources = {tool["name"]: tool["source"] for tool in agent.get("get_tools")["tools"]}
+        assert (sources["mine"], sources["lookup_ticket"]) == ("extension", "host")
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_requests_end_once_whatever_the_client_does(tmp_path: Path, seed: int) -> None:
     """tests/long/fuzz_host_tools.py does more."""
