@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from support.rpc_process import calls, endless
 from support.served import Client, Json, make_host
 from tau.serve.access import Access
 from tau.serve.host import Host
+from tau.serve.unix_socket import peer_uid
 from tau.wire.dialect import COMMANDS
 
 WATCHER = Access("phone", "watch", "t1")
@@ -321,6 +324,29 @@ async def test_a_fork_is_opened_without_taking_others_along(tmp_path: Path) -> N
     messages = (await free.get("get_messages", session=fork["session"]))["messages"]
     assert [message["role"] for message in messages] == ["user", "assistant"]
     assert not client.events("session_changed")
+
+
+async def test_a_client_that_takes_nothing_for_too_long_is_disconnected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = make_host(tmp_path, {"text": "y" * 300_000})
+    session = await opened(host)
+    slow, quick = await attached(host, session), await attached(host, session)
+    await quick.get("prompt", message="go")
+    await quick.until("agent_settled", 0)
+    host._sweep()
+    assert not slow._serving.done()
+    monkeypatch.setattr("tau.serve.host.STALL_TIMEOUT_S", 0.0)
+    host._sweep()
+    assert (await asyncio.wait_for(slow._serving, 30)).code == 1013
+    assert not quick._serving.done()
+
+
+def test_the_system_tells_who_is_at_the_other_end_of_a_socket() -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX)
+    assert peer_uid(ours) == os.getuid()
+    ours.close()
+    theirs.close()
 
 
 async def test_ping_overtakes_what_waits(tmp_path: Path) -> None:
