@@ -167,6 +167,15 @@ async def test_tools_that_the_host_does_not_offer_cannot_be_added_later(tmp_path
 
 
 @pytest.mark.promise("N13")
+async def test_rules_that_deny_a_command_also_hold_for_the_clients_own(tmp_path: Path) -> None:
+    host = make_host(tmp_path, permissions={"deny": [{"tool": "bash", "command": "touch"}], "otherwise": "allow"})
+    client = await attached(host, await opened(host))
+    assert "denies it" in (await client.ask("bash", command="cd . && touch made"))["error"]
+    assert (await client.get("bash", command="echo fine"))["output"] == "fine\n"
+    assert not (tmp_path / "work" / "made").exists()
+
+
+@pytest.mark.promise("N13")
 async def test_a_budget_can_only_become_smaller_and_rules_only_stricter(tmp_path: Path) -> None:
     from tau.records.budgets import Budget
 
