@@ -36,6 +36,7 @@ def test_results_of_every_kind_reach_the_model(tmp_path: Path, era: str) -> None
     assert len(found["long"].text) < 52_000 and str(whole) in found["long"].text
     assert whole.stat().st_size == 80_000 // 13 * 13
     assert found["fail"].is_error and found["fail"].text == "it did not work"
+    assert found["fail"].details == {"mcp": {"server": "s", "tool": "fail"}}
     assert found["reject"].is_error and found["reject"].text == "no such thing"
     assert json.loads(found["roots"].text)["roots"][0]["uri"] == f"file://{tmp_path}/work"
     assert run.states == [("s", "starting"), ("s", "ready")]
@@ -171,7 +172,7 @@ def test_many_tools_are_found_by_search_loaded_and_called(tmp_path: Path) -> Non
             assert "mcp__s__t77: Does something" in search.text
             assert json.loads(loaded.text) == {"name": "t77", "arguments": {"a": 1}}
             assert not unloaded.is_error  # a tool that was not loaded may be called too
-            assert await tool_names(run) == ["tool_search", "mcp__s__t77", "mcp__s__t5"]
+            assert await tool_names(run) == ["tool_search", "mcp__s__t77", "mcp__s__t5", "mcp__s__t200"]
             prompt = await run.agent.system_prompt()
             assert "s (300)" in prompt and "t77" not in prompt
 

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from tau import __version__
 from tau.core.checks.secrets import MIN_SECRET_LENGTH
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from tau.runtime.app.factory import SessionFactory
 
 log = logging.getLogger(__name__)
+LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 HTTP_REFUSED = (
     "it is a server of the project, and with a sandbox those have no network. "
     'To allow it, add its name to "allowProjectServers" in your own mcp.json.'
@@ -50,6 +52,12 @@ async def load_mcp(factory: SessionFactory, access: McpAccess, machine: LocalMac
     enabled = [config for config in loaded.configs.values() if config.enabled]
     listings = await machine.in_thread(lambda: {config.key: environment.cached(config) for config in enabled})
     servers.add(McpServer(config, environment, listings.get(config.key)) for config in loaded.configs.values())
+    for config in enabled:
+        if config.url.startswith("http:") and urlsplit(config.url).hostname not in LOCAL_HOSTS:
+            log.warning(
+                "MCP server %s: what is sent to it can be read on the way, because its address is not https",
+                config.name,
+            )
     if machine.sandbox is not None:
         _announce_outside(loaded)
     return servers

@@ -192,6 +192,10 @@ class SessionServers:
             if offered.name in self._hidden or offered.name in self._loaded
         ]
 
+    async def used(self, name: str) -> None:
+        if name in self._hidden:
+            await self.load([name])
+
     async def load(self, names: list[str]) -> None:
         added = [name for name in names if name not in self._loaded]
         if added:
