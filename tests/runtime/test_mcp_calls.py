@@ -263,3 +263,25 @@ def test_an_idle_server_is_stopped_and_started_by_the_next_call(tmp_path: Path) 
             assert len({called.text for called in run.called}) == 2
 
     asyncio.run(idle())
+
+
+def test_sessions_of_one_process_share_a_server(tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    servers = {"s": server_entry(tools=["pid", "change"], journal=str(journal))}
+
+    async def shared() -> None:
+        calls = [("mcp__s__pid", {}), NEXT_PROMPT, ("mcp__s__pid", {})]
+        async with mcp_session(tmp_path, servers, *calls) as second:
+            async with mcp_session(tmp_path, servers, ("mcp__s__pid", {})) as first:
+                await asyncio.gather(first.prompt(), second.prompt())
+                assert first.last.text == second.last.text
+            assert "eof" not in journal.read_text()
+            await second.prompt()  # the first session has ended, and the server lives on
+            assert {called.text for called in second.called} == {first.last.text}
+        other = {"s": {**servers["s"], "timeout": 5}}
+        async with mcp_session(tmp_path, other, ("mcp__s__pid", {})) as third:
+            await third.prompt()
+            assert third.last.text != first.last.text
+
+    asyncio.run(shared())
+    assert journal.read_text().count("started") == 2
