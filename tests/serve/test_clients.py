@@ -146,6 +146,24 @@ async def test_a_client_cannot_widen_what_the_host_allows(tmp_path: Path, fields
 
 
 @pytest.mark.promise("N13")
+async def test_a_client_cannot_widen_what_the_settings_allow(tmp_path: Path) -> None:
+    settings = {"defaultTools": ["read"], "sandbox": {"level": "strict"}}
+    host = make_host(tmp_path, settings=settings)
+    client = Client(host)
+    await client.hello()
+    assert "does not offer bash" in (await client.ask("open_session", tools=["bash"]))["error"]
+    assert "requires strict" in (await client.ask("open_session", sandbox="workspace"))["error"]
+
+
+@pytest.mark.promise("N13")
+async def test_tools_that_the_host_does_not_offer_cannot_be_added_later(tmp_path: Path) -> None:
+    host = make_host(tmp_path, settings={"defaultTools": ["read"]})
+    client = await attached(host, await opened(host))
+    assert "does not offer bash" in (await client.ask("set_active_tools", names=["read", "bash"]))["error"]
+    assert (await client.ask("bash", command="id"))["error"] == "bash: this host does not offer it"
+
+
+@pytest.mark.promise("N13")
 async def test_a_budget_can_only_become_smaller_and_rules_only_stricter(tmp_path: Path) -> None:
     from tau.records.budgets import Budget
 

@@ -34,6 +34,7 @@ class Questions:
         spawn: Callable[[Coroutine[Any, Any, None]], object],
         notice: Callable[[Severity, str], None],
     ) -> None:
+        self._session_id = handle.log.id  # of the client; an extension may switch the session
         self._client = client
         self._handle = handle
         self._calls = calls
@@ -113,7 +114,7 @@ class Questions:
         self, question: Question, call: ToolCallFields, offered: Mapping[str, PermissionOption]
     ) -> str | None:
         """The id of the chosen option; None if none was chosen."""
-        params = {"sessionId": self._handle.log.id, "toolCall": call, "options": [*offered.values()]}
+        params = {"sessionId": self._session_id, "toolCall": call, "options": [*offered.values()]}
         result = await self._request(question, "session/request_permission", params)
         outcome = result.get("outcome") if result is not None else None
         if not isinstance(outcome, dict) or outcome.get("outcome") != "selected":
@@ -126,7 +127,7 @@ class Questions:
     async def _elicit(self, question: Question) -> dict[str, Any]:
         message, schema = _form(question)
         params = {
-            "sessionId": self._handle.log.id,
+            "sessionId": self._session_id,
             "mode": "form",
             "message": message,
             "requestedSchema": {"type": "object", "properties": {"value": schema}, "required": ["value"]},

@@ -92,8 +92,8 @@ usage: tau serve [--listen ADDRESS:PORT | --no-tcp] [--root DIR ...] [--idle TIM
        tau serve token new --name NAME [--scope watch|drive|admin] | list | revoke NAME
 
 Keep sessions open for clients that come and go: lines on a Unix socket below the agent folder, and HTTP and WebSocket
-with the extra (pip install 'tau-agent[serve]'). Sessions work in the current folder and below each --root. Options such
-as --model, --tools, --permissions and --sandbox set what clients get; clients can narrow them, never widen them.
+with the extra (pip install '.[serve]' in a clone). Sessions work in the current folder and below each --root. Options
+such as --model, --tools, --permissions and --sandbox set what clients get; clients can narrow them, never widen them.
 
 SIGTERM and Ctrl+C: runs may settle for --drain seconds, then they are aborted and everything is saved.
 tau serve url prints an address that logs a browser in, once and within five minutes. tau serve token manages tokens for
