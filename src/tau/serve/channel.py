@@ -158,6 +158,7 @@ class Channel:
             access=self.access,
             pace_s=(hello.pace or 0) / 1000,
             waits=hello.flow == "wait",
+            lends=self.kind != "http",
         )
         attached = attachment.attach(after, entry)
         if attached.resumed:
