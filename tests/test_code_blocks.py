@@ -20,7 +20,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,18 +30,23 @@ from markdown_it import MarkdownIt
 from support.rpc_process import WITHIN, Agent, of, surroundings
 from tau.cli.flags import parse
 from tau.cli.main import COMMANDS as SUBCOMMANDS
+from tau.cli.mcp import COMMANDS as MCP_COMMANDS
 from tau.core.checks.permissions import Rules
 from tau.core.text.frontmatter import parse_fields, split_page
 from tau.llm.catalog import parse_providers
 from tau.llm.scripted import read_script
+from tau.mcp.config import Layer, Source, merge_layers
 from tau.records.base import decode
 from tau.records.commands import AnyCommand
 from tau.records.dialogs import AnyUiRequest, UiResponse
 from tau.records.events import AnyEvent
+from tau.records.host_commands import HOST_COMMANDS
+from tau.records.host_events import HOST_CHANNEL_EVENTS
 from tau.records.permissions import Permissions
 from tau.wire.dialect import COMMANDS
 from tau.wire.dialects import NAMES
 
+HOST_SHAPES: dict[str, Any] = {**HOST_COMMANDS, **{tag(kind): kind for kind in HOST_CHANNEL_EVENTS}}
 ROOT = Path(__file__).parents[1]
 PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "examples/README.md")),
@@ -173,21 +177,21 @@ def _values(text: str) -> list[Any]:
 def _known(value: Any) -> bool:
     match value:
         case {"type": "response", "command": command, "success": bool()}:
-            return command in COMMANDS
+            return command in COMMANDS or command in HOST_COMMANDS
         case {"type": "extension_ui_request" | "extension_ui_response" as kind}:
             dialog: Any = UiResponse if kind.endswith("response") else AnyUiRequest
             return decode(dialog, json.dumps(value).encode()) is not None
         case {"type": "image", **rest}:
             return rest.keys() <= {"data", "mimeType", "source"}
         case {"type": str(kind)}:
-            shape: Any = AnyCommand if kind in COMMANDS else AnyEvent
+            shape: Any = HOST_SHAPES.get(kind) or (AnyCommand if kind in COMMANDS else AnyEvent)
             return decode(shape, json.dumps(value).encode()) is not None
         case {"answers": _}:
             return bool(read_script(json.dumps(value).encode()).answers)
         case {"providers": _}:
             return parse_providers(value)[1] == []
         case {"mcpServers": servers}:
-            return all(server["command"] or server["url"] for server in servers.values())
+            return merge_layers([Layer(Source("", "user"), servers)], {}, "/")[1] == []
         case {"otherwise": _}:  # rules for --permissions
             return Rules(decode(Permissions, json.dumps(value).encode()), "/", "/") is not None
         case {"agent_servers": servers}:  # of an editor
@@ -273,11 +277,14 @@ def _problems(words: list[str]) -> Iterator[str]:
         if re.match(r"(examples|scripts|benchmarks)/", word) and not (ROOT / word).exists():
             yield f"there is no {word}"
     match program.rpartition("/")[2]:
+        case "tau" if arguments[:1] == ["fleet"]:  # it parses what follows itself
+            pass
+        case "tau" if arguments[:1] == ["mcp"]:
+            if arguments[1:2] and arguments[1] not in MCP_COMMANDS:
+                yield f"tau mcp has no command {arguments[1]}"
         case "pi" | "tau" as name:
             given = parse(arguments)
-            command = SUBCOMMANDS.get(given.words[0]) if name == "tau" and given.words else None
-            own = () if command is None else getattr(import_module(command), "OWN_FLAGS", ())
-            yield from (f"{name} knows no {flag}" for flag in given.unknown if flag not in own)
+            yield from (f"{name} knows no {flag}" for flag in given.unknown)
             if name == "tau" and given.words and given.words[0] not in SUBCOMMANDS and " " not in given.words[0]:
                 yield f"tau has no command {given.words[0]}"
         case "make":

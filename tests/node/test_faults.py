@@ -29,7 +29,11 @@ FAULTS = """
         unsayable: () => { const self: any = {}; self.self = self; return self; },
         rejection: () => { Promise.reject(new Error("in the background")); },
         timer: () => { setTimeout(() => { throw new Error("in a timer"); }, 1); },
-        talk: () => { console.log("printed"); writeSync(1, "written\\n"); spawnSync("sh", ["-c", "echo child"], { stdio: "inherit" }); },
+        talk: () => {
+            console.log("printed");
+            writeSync(1, "written\\n");
+            spawnSync("sh", ["-c", "echo child"], { stdio: "inherit" });
+        },
         garbage: () => { writeSync(4, "nonsense\\n"); writeSync(4, "1 nonsense\\n"); },
         pid: () => ({ block: true, reason: String(process.pid) }),
     };

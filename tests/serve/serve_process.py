@@ -6,6 +6,7 @@ import http.client
 import json
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,35 +32,43 @@ class ServeProcess:
         self.folder = folder
         self.env = surroundings(folder)
         listen = [] if "--listen" in argv or "--no-tcp" in argv else ["--listen", "127.0.0.1:0"]
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - not a pipe, which could fill up
         self.process = subprocess.Popen(
             [*TAU, "serve", *listen, *scripted(folder, *answers), *argv],
             cwd=folder / "work",
             env=self.env,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=self._errors,
             text=True,
         )
 
     def __enter__(self) -> ServeProcess:
-        assert self.process.stdout is not None and self.process.stderr is not None
+        assert self.process.stdout is not None
         line = self.process.stdout.readline()
-        assert line.startswith("listening on "), self.process.stderr.read()
+        assert line.startswith("listening on "), self.errors
         self.url = line.split(" and ")[-1].strip()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+        self._errors.close()
 
     def stop(self) -> tuple[int, str]:
         """Ask it to end. Returns its exit code and stderr."""
         self.process.terminate()
         try:
-            _, errors = self.process.communicate(timeout=WITHIN)
+            self.process.communicate(timeout=WITHIN)
         finally:
             self.process.kill()
             self.process.wait()
-        return self.process.returncode, errors
+        return self.process.returncode, self.errors
+
+    @property
+    def errors(self) -> str:
+        """What it has written to stderr."""
+        self._errors.seek(0)
+        return self._errors.read()
 
     @property
     def port(self) -> int:

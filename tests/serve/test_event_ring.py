@@ -158,3 +158,11 @@ def test_records_after_a_cursor_that_is_waited_for_are_kept() -> None:
     assert ring.first == 21
     ring.trim(50, keep_last=30)
     assert ring.first == 71
+
+
+def test_a_client_far_behind_gets_joined_records_of_a_limited_size() -> None:
+    ring: EventRing[object] = EventRing(Piece)
+    for number in range(100):
+        ring.append(Piece(0, str(number % 10)), 1000)
+    joined = [record.item for record in ring.read(0, 100, 10_000)]
+    assert [len(item.text) for item in joined if isinstance(item, Piece)] == [10] * 10

@@ -129,6 +129,26 @@ async def test_a_websocket_is_a_channel(tmp_path: Path) -> None:
         assert socket.messages < len(socket.records)  # records are joined
 
 
+@pytest.mark.promise("N08")
+async def test_a_response_goes_to_the_client_that_asked(tmp_path: Path) -> None:
+    async with serving(tmp_path, {"text": "hello"}) as server:
+        session = await server.open()
+        async with server.socket() as one, server.socket() as other:
+            sockets = [Socket(one), Socket(other)]
+            for socket in sockets:
+                await socket.send({**HELLO, "session": session})
+                await socket.until("snapshot")
+            await sockets[0].send(
+                {"id": "mine", "type": "prompt", "message": "hi"}, {"id": "mine", "type": "get_state"}
+            )
+            for socket in sockets:
+                await socket.until("agent_settled")
+            answers = [[record for record in socket.records if record.get("id") == "mine"] for socket in sockets]
+            assert [len(found) for found in answers] == [2, 0]
+            events = [[record for record in socket.records if "seq" in record] for socket in sockets]
+            assert [record["type"] for record in events[0]] == [record["type"] for record in events[1]]
+
+
 @pytest.mark.parametrize(
     ("first", "code"),
     [
@@ -340,7 +360,7 @@ async def test_no_credential_is_logged(tmp_path: Path, caplog: pytest.LogCapture
         secrets = [server.token, login, code]
     own = [record for record in caplog.records if record.name != "websockets.client"]  # the test's
     logged = "\n".join(record.getMessage() for record in own)
-    assert "a credential was sent in the query" in logged and "/v1/<token>" in logged
+    assert "GET /v1/sessions: a credential was sent in the query" in logged and "GET /v1/<token> 401" in logged
     assert [secret for secret in secrets if secret in logged] == []
     files = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "token"]
     assert [path for path in files if any(secret.encode() in path.read_bytes() for secret in secrets)] == []

@@ -31,8 +31,6 @@ class Part(NamedTuple):
     rows: tuple[Row, ...]
 
 
-NO_SERVER = "there is no server mode"
-
 PROMISES = (
     Promise("P1", "stdin", "Every line gets exactly one response, and no line ends the process; blank lines get none."),
     Promise("P2", "stdin", "An acknowledged prompt or message is in the file or the queue, and survives kill -9."),
@@ -128,6 +126,9 @@ PROMISES = (
         "A broken settings, key, model or trust file is reported, left unchanged, and affects only itself.",
     ),
     Promise("P32", "sandbox", "With the sandbox on, commands run inside it or not at all."),
+    Promise(
+        "P33", "MCP", "A broken or hostile MCP server fails its own calls and nothing else; no call is made twice."
+    ),
 )
 
 PARTS = (
@@ -407,16 +408,23 @@ PARTS = (
     Part(
         "Server mode",
         (
-            Row("N01", ("P29",), "No token, a wrong one, one in the URL", "refused", NO_SERVER),
-            Row("N02", ("P29",), "A wrong host name", "refused", NO_SERVER),
-            Row("N03", ("P29",), "A request from a web page", "refused", NO_SERVER),
-            Row(
-                "N04", ("P29",), "A thousand connections, slow ones, huge ones", "bounded, others are served", NO_SERVER
-            ),
-            Row("N05", ("P29",), "A message without end", "disconnected", NO_SERVER),
-            Row("N06", ("P29",), "A token that others can read", "tau does not start", NO_SERVER),
-            Row("N07", ("P29",), "A publicly reachable address", "tau does not start", NO_SERVER),
-            Row("N08", ("P29",), "Two clients", "each receives only its own events", NO_SERVER),
+            Row("N01", ("P29",), "No token, a wrong one, one in the URL", "refused"),
+            Row("N02", ("P29",), "A wrong host name", "refused"),
+            Row("N03", ("P29",), "A request from a web page", "refused"),
+            Row("N04", ("P29",), "A thousand connections, slow ones, huge ones", "bounded, others are served"),
+            Row("N05", ("P29",), "A message without end", "disconnected"),
+            Row("N06", ("P29",), "A token that others can read", "tau does not start"),
+            Row("N07", ("P29",), "A publicly reachable address", "tau does not start"),
+            Row("N08", ("P29",), "Two clients", "each receives only its own responses"),
+            Row("N09", ("P2",), "A keyed prompt that is repeated after any death", "it runs once"),
+            Row("N10", ("P6",), "A connection that is cut at any byte, and resumed", "nothing missing, nothing twice"),
+            Row("N11", ("P6",), "A client of a host that stops reading", "costs little, and slows nobody"),
+            Row("N12", ("P29",), "A client with the scope watch", "changes nothing"),
+            Row("N13", ("P29",), "A client that asks for more than the host allows", "refused"),
+            Row("N14", ("P29",), "A revoked credential", "its channels end within a second"),
+            Row("N15", ("P29",), "Credentials in logs, URLs, cookies, files", "never"),
+            Row("N16", ("P29",), "Pages of other sites, and frames", "nothing runs, nothing is called"),
+            Row("N17", ("P7",), "A run whose clients are gone", "goes on and ends without them"),
         ),
     ),
     Part(
@@ -434,6 +442,22 @@ PARTS = (
             Row("S05", ("P19",), "An extension that changes after it was trusted", "not trusted any more"),
             Row("S06", ("P19",), "A command that changes under the same name", "not trusted any more"),
             Row("S07", ("P20",), "A sandboxed command that writes files that control the agent", "stopped"),
+        ),
+    ),
+    Part(
+        "MCP servers",
+        (
+            Row("M01", ("P33",), "A server that exits, is silent or speaks an unknown version", "failed; prompts run"),
+            Row("M02", ("P33",), "A server that takes long to start", "waited for 5 s, once; a start never waits"),
+            Row("M03", ("P33",), "A crash in a call, again and again", "calls fail once; three restarts, then none"),
+            Row("M04", ("P33",), "Noise, broken JSON, wrong and doubled ids", "dropped; no call gets another answer"),
+            Row("M05", ("P33",), "A line of 40 MB", "ends the connection; memory stays bounded"),
+            Row("M06", ("P33",), "Endless lists, definitions without sense, names that collide", "limited, left out"),
+            Row("M07", ("P33",), "A tool that changes after it was allowed", "asked about again"),
+            Row("M08", ("P33",), "HTTP errors, redirects, broken streams in a call", "an error; never repeated"),
+            Row("M09", ("P13",), "EOF, SIGTERM, kill -9; a server and its child ignore signals", "gone after 2 s"),
+            Row("M10", ("P19",), "Servers of an untrusted project", "not started, nothing is sent"),
+            Row("M11", ("P10", "P14"), "Keys and tokens in environment, errors, logs and caches", "left out, masked"),
         ),
     ),
     Part(
@@ -535,5 +559,6 @@ GOALS = {
     "R24": "an hour of random faults: losses, hangs, lines that are not records",
     "R25": "sandbox escapes",
     "R26": "the cost of safety: an fsync, and the start of a command",
+    "R27": "a host that is killed, and clients that are cut off or stop reading: losses, repetitions, memory, delays",
 }
-GOALS_ABSENT = {"R22": NO_SERVER}
+GOALS_ABSENT: dict[str, str] = {}

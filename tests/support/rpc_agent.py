@@ -1,7 +1,8 @@
 """`Agent` for tests of the protocol and the session: in this process, or a real process where the test needs one.
 
 tests/rpc/conftest.py chooses for each test. A test that is marked with `process` or `promise` gets real processes, and
-so do all of them with TAU_TEST_PROCESSES=1. With TAU_TEST_SERVED=1 the others are clients of a host. For modules that are all about processes: support.rpc_process.
+so do all of them with TAU_TEST_PROCESSES=1. With TAU_TEST_SERVED=1 the others are clients of a host, with
+TAU_TEST_SERVED=websocket over a real WebSocket. For modules that are all about processes: support.rpc_process.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ import os
 from pathlib import Path
 from typing import Any
 
-from support import rpc_memory, rpc_process, rpc_served
+from support import rpc_memory, rpc_process, rpc_served, rpc_websocket
 from support.rpc_conversation import Conversation
 
 ONLY_PROCESSES = bool(os.environ.get("TAU_TEST_PROCESSES") or os.environ.get("TAU_RPC"))
-IN_MEMORY = rpc_served if os.environ.get("TAU_TEST_SERVED") else rpc_memory
+SERVED: Any = {"": rpc_memory, "websocket": rpc_websocket}
+IN_MEMORY = SERVED.get(os.environ.get("TAU_TEST_SERVED", ""), rpc_served)
 FOR_PROCESSES = {"program", "stdin"}  # arguments that only a process can have
 
 in_memory = False  # set for each test

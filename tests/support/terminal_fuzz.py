@@ -187,7 +187,7 @@ def _rest(tau: Interface) -> None:
 def _resize(tau: Interface, rows: int, columns: int) -> None:
     """Not while a frame for the old size is on its way: a terminal that gets it too late shows parts of it twice."""
     tau.wait(lambda _: not tau.unread() or tau.process.poll() is not None)
-    _watch(tau, 0.25)
+    _watch_quiet(tau, 0.1)
     tau.resize(rows, columns)
 
 
@@ -196,6 +196,13 @@ def _watch(tau: Interface, seconds: float) -> None:
     while time.monotonic() < end:
         tau.screen()
         time.sleep(0.01)
+
+
+def _watch_quiet(tau: Interface, seconds: float) -> None:
+    """Until nothing was written for so long, or for half a second: something may run that shows its time."""
+    end = time.monotonic() + 5 * seconds
+    while tau.take_output(seconds) and time.monotonic() < end:
+        pass
 
 
 def _is_busy(tau: Interface) -> bool:

@@ -118,14 +118,14 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
 }
 # Commands of the program tau, and what they do.
 COMMANDS = {
-    "attach": "open the interface on a session of a host (tau serve)",
     "acp": "serve an editor over the Agent Client Protocol",
+    "attach": "open the interface on a session of a host (tau serve)",
     "completion": "print a completion script for your shell",
     "doctor": "check the configuration, and report mistakes in it",
     "extension": "write a template for an extension",
     "login": "store an API key, or log in with OAuth",
     "logout": "remove a stored key or login",
-    "mcp": "manage MCP servers: list, add, remove, doctor, login, logout, call; or be one: serve",
+    "mcp": "manage MCP servers (list, add, remove, doctor …), or be one (serve)",
     "serve": "keep sessions open for clients that come and go",
     "sessions": "list the sessions of this project",
     "trust": "trust this project, or revoke the trust",

@@ -13,6 +13,7 @@ from tau.records.entries import CommandKey
 from tau.records.events import Event
 from tau.records.host_commands import After
 from tau.records.host_events import Attached, SnapshotReason
+from tau.records.replies import Accepted
 from tau.rpc.commands import HANDLERS
 from tau.runtime.clock import now
 from tau.runtime.protocol.dispatcher import Dispatcher
@@ -129,6 +130,9 @@ class Attachment:
         except CommandError as error:
             self.refuse(id, line_name(line), str(error))
             return False
+        if known is not None and known.restored is not None:
+            self._answer_again(line, id, known.restored)
+            return False
         if known is not None:
             known.when_answered(lambda rest: self.send_line(_with_id(id, rest)))
             return False
@@ -143,6 +147,12 @@ class Attachment:
             self._keyed.add(task := asyncio.create_task(dispatcher.wait()))
             task.add_done_callback(self._keyed.discard)
         return started
+
+    def _answer_again(self, line: bytes, id: bytes, accepted: Accepted) -> None:
+        """Answer a message that was accepted before the session was opened."""
+        dialect, name = self._envelope.dialect, line_name(line)
+        kind = dialect.command_type(name)
+        self.send_line(response(id, name, accepted if kind is None else dialect.reply_data(kind, accepted), UNSET))
 
     def _lend_tools(self) -> ToolLender:
         """The tools that this client offers. Their requests go to this channel alone, and have no number."""

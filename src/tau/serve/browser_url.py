@@ -11,7 +11,7 @@ from tau.cli.flags import ParsedArguments
 from tau.errors import UsageError
 from tau.runtime.terminal import emit
 from tau.serve.credentials import Credentials
-from tau.serve.host_files import running_host
+from tau.store.host_files import running_host
 from tau.store.paths import agent_dir
 
 

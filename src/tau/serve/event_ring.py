@@ -71,16 +71,22 @@ class EventRing(Generic[T]):
         """True if every record after this number is here."""
         return self.first - 1 <= after <= self.last
 
-    def read(self, after: int, upto: int) -> Iterator[Numbered[T]]:
-        """The records after `after`, up to `upto`, with those merged that can be. `reaches(after)` must be true."""
+    def read(self, after: int, upto: int, max_joined: int | None = None) -> Iterator[Numbered[T]]:
+        """The records after `after`, up to `upto`, with those merged that can be. `reaches(after)` must be true.
+
+        A joined record is not larger than `max_joined` bytes.
+        """
         held: T | None = None
+        joined = 0  # bytes of `held`
         held_seq, own = after, False  # own: `held` is a copy, which may absorb
         offset = self._dropped - self.first
         for seq in range(after + 1, upto + 1):
             item = self._items[offset + seq]
             if item is None:
                 continue
-            if self._can_join(held, item):
+            weight = self._weights[offset + seq]
+            if self._can_join(held, item) and (max_joined is None or joined + weight <= max_joined):
+                joined += weight
                 if not own:
                     held, own = cast("T", cast("Piece", held).copy()), True
                 cast("Piece", held).absorb(cast("Piece", item))
@@ -88,7 +94,7 @@ class EventRing(Generic[T]):
                 continue
             if held is not None:
                 yield Numbered(held_seq, held)
-            held, held_seq, own = item, seq, False
+            held, held_seq, own, joined = item, seq, False, weight
         if held is not None:
             yield Numbered(held_seq, held)
 

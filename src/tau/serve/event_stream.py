@@ -126,7 +126,9 @@ class EventStream:
     def _make_batch(self, after: int, upto: int, envelope: Envelope) -> Batch:
         lines: list[bytes] = []
         size, pieces, cursor = 0, 0, upto
-        for seq, item in self.ring.read(after, upto):
+        # A record with snapshots has the size of its message; the others must not fill the buffer of a transport.
+        largest = None if envelope.dialect.snapshots else BATCH_BYTES
+        for seq, item in self.ring.read(after, upto, largest):
             made = self._lines(item, envelope)
             if made:
                 made[-1] = with_number(made[-1], seq, envelope)

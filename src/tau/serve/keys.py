@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from hashlib import sha256
 from itertools import islice
 
 from tau.core.conversation.tree import Tree
@@ -16,7 +15,7 @@ from tau.errors import CommandError
 from tau.records.base import BadRecord, Record, decode, encode, parse
 from tau.records.entries import CommandKey
 from tau.records.host_commands import MAX_KEY_LENGTH
-from tau.records.replies import Disposition
+from tau.records.replies import Accepted
 
 MAX_KEYS = 1024
 MAX_STORED_KEYS = 256
@@ -26,11 +25,15 @@ current_key: ContextVar[CommandKey | None] = ContextVar("current_key", default=N
 
 
 class KeyedCall:
-    """A command with a key. `response` is the part of its response after the id; empty until there is one."""
+    """A command with a key. `response` is its response without the id; empty until there is one.
 
-    def __init__(self, digest: str, response: bytes = b"") -> None:
+    Of a message that was accepted before the session was opened, only `restored` is known.
+    """
+
+    def __init__(self, digest: str, restored: Accepted | None = None) -> None:
         self.digest = digest
-        self.response = response
+        self.restored = restored
+        self.response = b""
         self.waiting: list[Callable[[bytes], None]] = []
 
     def when_answered(self, callback: Callable[[bytes], None]) -> None:
@@ -59,8 +62,8 @@ class Keys:
             raise CommandError("key: it was used for another command")
         return call
 
-    def add(self, key: CommandKey, response: bytes = b"") -> KeyedCall:
-        call = self._calls[key.key] = KeyedCall(key.digest, response)
+    def add(self, key: CommandKey, restored: Accepted | None = None) -> KeyedCall:
+        call = self._calls[key.key] = KeyedCall(key.digest, restored)
         while len(self._calls) > MAX_KEYS:
             del self._calls[next(iter(self._calls))]
         return call
@@ -76,6 +79,8 @@ def command_key(line: bytes, key: object) -> CommandKey | None:
         return None
     if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY_LENGTH:
         raise CommandError(f"key: expected text of 1 to {MAX_KEY_LENGTH} characters")
+    from hashlib import sha256  # it takes longer to load than the rest of this file, and most clients do without
+
     fields = parse(line)
     told = {name: value for name, value in fields.items() if name not in NOT_ENVELOPE and value is not None}
     return CommandKey(key, sha256(encode(dict(sorted(told.items())))).hexdigest()[:24])
@@ -94,9 +99,9 @@ class _Line(Record):
     data: object = None
 
 
-def stored_keys(tree: Tree) -> list[tuple[CommandKey, Disposition]]:
+def stored_keys(tree: Tree) -> list[tuple[CommandKey, Accepted]]:
     """The keys in the last messages of the branch, the oldest first, and what became of their commands."""
-    found: list[tuple[CommandKey, Disposition]] = []
+    found: list[tuple[CommandKey, Accepted]] = []
     for at in islice(tree.last_on_branch("message", "custom"), MAX_STORED_KEYS):
         line = tree.line(at)
         if b'"keyDigest":' not in line:
@@ -107,5 +112,5 @@ def stored_keys(tree: Tree) -> list[tuple[CommandKey, Disposition]]:
             marks = decode(_Marks, encode(stored.data) if queued else line)
         except BadRecord:
             continue
-        found.append((CommandKey(marks.key, marks.key_digest), "queued" if queued else "started"))
+        found.append((CommandKey(marks.key, marks.key_digest), Accepted("queued" if queued else "started")))
     return found[::-1]

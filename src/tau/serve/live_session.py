@@ -16,16 +16,15 @@ from tau.records.dialogs import UiRequest
 from tau.records.events import AgentSettled, AgentStart, MessageEnd
 from tau.records.host_events import Interrupted, RunningBash, SessionChanged
 from tau.records.messages import Assistant
-from tau.records.replies import Accepted
 from tau.runtime.app.factory import SessionFactory
 from tau.runtime.clock import now
-from tau.runtime.protocol.responses import response
 from tau.serve.attachment import Attachment
 from tau.serve.dialog_watch import DialogWatch
 from tau.serve.event_stream import EventStream, Published
 from tau.serve.keys import Keys, stored_keys
 from tau.serve.lent_tools import LentTools
 from tau.serve.metrics import count_tokens
+from tau.serve.opening import offered_tools
 from tau.serve.session_view import Question
 
 log = logging.getLogger(__name__)
@@ -46,7 +45,8 @@ class LiveSession:
         self.stream.on_event = self._published
         self.stream.view.queue = self.handle.queues
         self.cwd = factory.cwd
-        self.limits = factory.options
+        self.budget_limit = factory.options.budget
+        self.offered_tools = offered_tools(factory.options, factory.settings)
         self.opened = now()
         self.cost = 0.0  # dollars, since it was opened
         self.tokens: Counter[str] = Counter()  # by type, since it was opened
@@ -154,8 +154,8 @@ class LiveSession:
             self._changed(self)
 
     def _restore_keys(self) -> None:
-        for key, disposition in stored_keys(self.handle.tree):
-            self.keys.add(key, response(b"", "prompt", Accepted(disposition), UNSET))
+        for key, accepted in stored_keys(self.handle.tree):
+            self.keys.add(key, accepted)
 
     # Events.
 

@@ -149,7 +149,12 @@ OPERATIONS = (
         "get",
         f"{SESSION}/events",
         "The stream of a session, as server-sent events with the id <stream>:<seq>, or as lines",
-        query={"after": "<stream>:<seq>, to continue there", "dialect": DIALECT, "entry": "for a snapshot"},
+        query={
+            "after": "<stream>:<seq>, to continue there",
+            "dialect": DIALECT,
+            "entry": "the last entry that the client has, for a snapshot",
+            "numbers": "false: no seq, no ids, and no snapshot at the beginning",
+        },
         headers={"Last-Event-ID": "as after"},
         reply={"text/event-stream": TEXT, NDJSON: TEXT},
         errors=(400, 404),

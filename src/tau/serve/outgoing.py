@@ -86,14 +86,20 @@ class StreamReader:
         if self.due is not None:
             self.cursor = stream.last
             line, self.due = self._snapshot(self.due), None
+            self._has_read()
             return line + b"\n"
         while self.cursor < upto:
             data, self.cursor, pieces = stream.batch(self.cursor, upto, self.envelope)
+            self._has_read()
             if pieces:
                 self.next_piece = now + max(self._pace_s, pieces / SNAPSHOT_BYTES_PER_S)
             if data:
                 return data
         return b""
+
+    def _has_read(self) -> None:
+        if self.stream.waited_for:
+            self.stream.has_read()
 
     @property
     def has_more(self) -> bool:

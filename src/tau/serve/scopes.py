@@ -21,6 +21,7 @@ WATCHED: frozenset[type[Record]] = frozenset(
         c.GetLastAssistantText,
         c.GetCommands,
         c.GetTools,
+        c.GetMcpServers,
         c.GetProtocol,
         c.ListSessions,
     }

@@ -55,7 +55,7 @@ class Events:
             dialect=request.query_params.get("dialect"),
             entry=request.query_params.get("entry"),
             after=after,
-            numbers=True,
+            numbers=request.query_params.get("numbers") != "false",
         )
         if not greeting.success:
             await call.close()

@@ -32,6 +32,7 @@ SECURITY_HEADERS = (
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )
+WARNING_INTERVAL_S = 1.0
 NO_STORE = (b"cache-control", b"no-store")
 
 Scope = MutableMapping[str, Any]
@@ -45,6 +46,7 @@ class Gate:
     def __init__(self, app: App, checks: RequestGate) -> None:
         self._app = app
         self._checks = checks
+        self._next_warning = 0.0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -53,7 +55,8 @@ class Gate:
         head = head_of(scope)
         decision = self._checks.check(head, address_of(scope), asyncio.get_running_loop().time())
         if isinstance(decision, Refusal):
-            _log(head, decision.status, decision.note)
+            self._warn(head, decision)
+            _log(head, decision.status, decision.why)
             await refuse(scope, send, decision)
             return
         if decision is not ANYONE:
@@ -64,6 +67,13 @@ class Gate:
             await self._app(scope, receive, send)
         else:
             await self._respond(head, decision, scope, receive, send)
+
+    def _warn(self, head: Head, refusal: Refusal) -> None:
+        """Say what the user should know, but not so often that anyone could fill the log."""
+        now = asyncio.get_running_loop().time()
+        if refusal.note and now >= self._next_warning:
+            self._next_warning = now + WARNING_INTERVAL_S
+            log.warning("%s: %s", _shown(head), refusal.note)
 
     async def _respond(self, head: Head, access: Access, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_safely(message: Message) -> None:
@@ -136,7 +146,9 @@ async def refuse(scope: Scope, send: Send, refusal: Refusal) -> None:
 
 
 def _log(head: Head, status: int, note: str) -> None:
-    path = ascii(TOKEN_PATTERN.sub("<token>", head.path))[1:-1]
-    if note and status == 401:
-        log.warning("%s %s %d: %s", ascii(head.method)[1:-1], path, status, note)
-    access_log.info("%s %s %d %s", ascii(head.method)[1:-1], path, status, ascii(note)[1:-1])
+    access_log.info("%s %d %s", _shown(head), status, ascii(note)[1:-1])
+
+
+def _shown(head: Head) -> str:
+    """Method and path, without secrets and control characters."""
+    return ascii(f"{head.method} {TOKEN_PATTERN.sub('<token>', head.path)}")[1:-1]

@@ -68,7 +68,7 @@ class Listener:
             lifespan="off",
             interface="asgi3",
             log_config=None,
-            log_level="warning",  # its messages of lower levels contain queries
+            log_level="error",  # with a warning for each bad request anyone could fill the log; the rest has queries
             access_log=False,
             proxy_headers=False,
             server_header=False,

@@ -105,8 +105,8 @@ class WebSocketTransport:
             while not self._closed and (batch := self._source.take()):
                 if (message := self._message(batch)) is not None:
                     await self._send({"type": "websocket.send", "text": message.decode("utf-8", "replace")})
-        except (OSError, RuntimeError) as error:  # closed meanwhile: which one is raised depends on the server
-            log.debug("a WebSocket was closed while it was written to: %s", error)
+        except Exception as error:  # closed meanwhile: what is raised depends on the server
+            log.debug("a WebSocket was closed while it was written to: %r", error)
             self.lose()
         finally:
             self._task = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from starlette.websockets import WebSocket
+from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from tau.serve.access import Access
 from tau.serve.channel import Ending
@@ -18,6 +18,7 @@ from tau.serve.web.transports import WebSocketTransport
 NO_BINARY = Ending(1003, "Binary messages are not supported.")
 GONE = Ending(1006, "")
 MAX_REASON_BYTES = 120
+CLOSED = (OSError, RuntimeError, WebSocketDisconnect)  # by the client, meanwhile; which one depends on the server
 
 
 class WebSocketChannel:
@@ -32,7 +33,10 @@ class WebSocketChannel:
 
     async def run(self) -> None:
         access: Access = self._socket.scope[ACCESS]
-        await self._socket.accept(SUBPROTOCOL)
+        try:
+            await self._socket.accept(SUBPROTOCOL)
+        except CLOSED:
+            return
         reading = asyncio.create_task(self._read())
         try:
             ending = await self._site.host.serve(
@@ -73,5 +77,5 @@ class WebSocketChannel:
         reason = ending.reason.encode()[:MAX_REASON_BYTES].decode(errors="ignore")
         try:
             await self._socket.close(ending.code, reason)
-        except (OSError, RuntimeError):  # closed by the client meanwhile
+        except CLOSED:
             return
