@@ -7,6 +7,7 @@ import random
 from itertools import chain, repeat
 from pathlib import Path
 
+from support.host_process import HostProcess
 from support.socket_host import UNCUT, SocketHost, socket_host
 from tau import RpcClient, Text, events
 
@@ -83,5 +84,25 @@ def test_a_connection_that_is_cut_after_any_byte_runs_the_function_once(tmp_path
                     setattr(served, f"cuts_{direction}", chain([UNCUT, cut], repeat(UNCUT)))  # the first one opens it
                     assert await called_once(served) == 1, f"cut after {cut} bytes {direction}"
                 setattr(served, f"cuts_{direction}", repeat(UNCUT))
+
+    asyncio.run(main())
+
+
+def test_the_tools_are_offered_to_a_host_that_was_killed_and_started_again(tmp_path: Path) -> None:
+    calls: list[str] = []
+
+    async def lookup(id: str) -> str:
+        """Look it up."""
+        calls.append(id)
+        return "found"
+
+    async def main() -> None:
+        host = HostProcess(tmp_path, CALL, OK)
+        async with asyncio.timeout(60), RpcClient.connect(f"unix:{host.socket_path}", tools=[lookup]) as agent:
+            assert results(await agent.prompt_and_wait("go")) == ["found"]
+            host.kill()
+            with HostProcess(tmp_path, CALL, OK):
+                assert results(await agent.prompt_and_wait("go")) == ["found"]
+        assert calls == ["A", "A"]
 
     asyncio.run(main())

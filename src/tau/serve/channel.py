@@ -131,6 +131,7 @@ class Channel:
             access=greeting.access,
             pace_s=greeting.pace_s,
             waits=greeting.waits,
+            lends=self.kind != "http",
         )
         attached = attachment.attach(after, entry)
         if attached.resumed:
