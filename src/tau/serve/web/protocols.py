@@ -14,6 +14,7 @@ from typing import Any
 
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from uvicorn.server import ServerState
 
@@ -178,6 +179,12 @@ class LimitedWebSocket(WebSocketsSansIOProtocol):
     def prove(self) -> None:
         self.table.prove(self)
         self.conn.max_message_size = MAX_BODY_BYTES
+
+    async def send(self, message: Any) -> None:
+        if message["type"] == "websocket.accept" and self.transport.is_closing():
+            self.handshake_complete = True  # the client has left: uvicorn would log that nobody answered it
+            raise ClientDisconnected
+        await super().send(message)
 
     def write_text(self, data: bytes) -> bool:
         """Send a text message without a copy for each client. False if the client has to read before the next one."""
