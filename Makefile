@@ -18,6 +18,9 @@ FUZZ_SEQUENCES ?= 1000
 FUZZ_SCHEDULES ?= 100000
 FUZZ_QUESTIONS ?= 1000
 FUZZ_EVENTS ?= 100000
+FUZZ_MCP ?= 100000
+FUZZ_STEPS ?= 20000
+FUZZ_MESSAGES ?= 100000
 SOAK_SECONDS ?= 3600
 SOAK_ARGS ?=
 
@@ -127,12 +130,17 @@ fuzz: $(READY)  ## mutated lines, edits, sessions and answers, random commands, 
 	@$(PY) tests/long/fuzz_edit.py $(FUZZ_EDITS)
 	@$(PY) tests/long/fuzz_files.py $(FUZZ_FILES)
 	@$(PY) tests/long/fuzz_streams.py $(FUZZ_STREAMS)
+	@$(PY) tests/long/fuzz_mcp.py $(FUZZ_MCP)
 	@$(PY) tests/long/protocol_model.py $(FUZZ_SEQUENCES)
 	@$(PY) tests/long/bash_evasions.py
 	@$(PY) tests/long/schedules.py $(FUZZ_SCHEDULES)
 	@$(PY) tests/long/questions.py $(FUZZ_QUESTIONS)
 	@$(PY) tests/long/fuzz_terminal.py $(FUZZ_EVENTS)
+	@$(PY) tests/long/fuzz_host_tools.py $(FUZZ_STEPS)
+	@$(PY) tests/long/fuzz_mcp_serve.py $(FUZZ_MESSAGES)
 	@$(PY) tests/long/slow_terminal.py
+	@$(PY) tests/long/fuzz_acp.py $(FUZZ_ACP)
+	@$(PY) tests/long/acp_kills.py
 
 soak: $(READY)  ## an hour of everything, with a fault each second; SOAK_SECONDS=3600 SOAK_ARGS="--seed 1"
 	@$(PY) tests/long/soak.py $(SOAK_SECONDS) $(SOAK_ARGS)

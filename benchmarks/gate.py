@@ -143,6 +143,9 @@ class Bench:
         self.events.write_bytes(answers(f"text-{ruler.sizes.of_floor}")[1][0])
         sessions.make(self.entries, place.folder, ruler.sizes.entries)
         sessions.make(self.fewer, place.folder, ruler.sizes.of_floor)
+        self.mcp_servers = place.shared("mcp.json")
+        entries = {f"server-{at}": {"command": "mcp-server", "args": [str(at)]} for at in range(10)}
+        self.mcp_servers.write_text(json.dumps({"mcpServers": entries}))
         # A process locks its session, and several are measured at once.
         self._copies = {ask: self._copy(f"session-{at}") for at, ask in enumerate(ASKED)}
 
@@ -161,6 +164,7 @@ class Bench:
         """Each once: the number of a whole process."""
         return {
             "start": self.start,
+            "start with MCP": lambda: self.start("--no-session", "--mcp-config", str(self.mcp_servers)),
             "two prompts": lambda: self.prompts("text-1"),
             "many pieces": lambda: self.prompts(f"text-{self._sizes.pieces}"),
             "pieces alone": self.alone,
@@ -350,6 +354,7 @@ def measures(took: Mapping[str, float], sizes: Sizes) -> dict[str, Measure]:
     rest = took["two prompts"]
     return {
         "start": Measure("start, get_state, end", "import asyncio", took["start"], asyncio),
+        "mcp start": Measure("start with ten MCP servers", "start without", took["start with MCP"], took["start"]),
         "warm launch": Measure("launcher of a warm start", "a launcher", took["warm launch"], took["launcher"]),
         "prompts": Measure("two prompts after it", "import asyncio", rest - took["start"], asyncio),
         "piece": Measure(

@@ -157,6 +157,7 @@ def test_pieces_that_wait_for_each_other_are_not_joined(tmp_path: Path) -> None:
 
 TOOK = {
     "start": 200.0,
+    "start with MCP": 210.0,
     "warm launch": 90.0,
     "launcher": 30.0,
     "two prompts": 300.0,
@@ -187,6 +188,7 @@ def test_the_gate_counts_what_a_unit_costs_beyond_the_start() -> None:
     found = measures(TOOK, Sizes(pieces=100, alone=20, trips=50, turns=30, entries=50, of_floor=10, keys=10, shown=20))
     assert {name: (one.ours, one.least) for name, one in found.items()} == {
         "start": (200, 100),
+        "mcp start": (210, 200),
         "warm launch": (90, 30),
         "prompts": (100, 100),
         "piece": (1, 2),

@@ -20,7 +20,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,10 +30,12 @@ from markdown_it import MarkdownIt
 from support.rpc_process import WITHIN, Agent, of, surroundings
 from tau.cli.flags import parse
 from tau.cli.main import COMMANDS as SUBCOMMANDS
+from tau.cli.mcp import COMMANDS as MCP_COMMANDS
 from tau.core.checks.permissions import Rules
 from tau.core.text.frontmatter import parse_fields, split_page
 from tau.llm.catalog import parse_providers
 from tau.llm.scripted import read_script
+from tau.mcp.config import Layer, Source, merge_layers
 from tau.records.base import decode
 from tau.records.commands import AnyCommand
 from tau.records.dialogs import AnyUiRequest, UiResponse
@@ -101,7 +102,7 @@ def chosen(wanted: Callable[[Block], bool]) -> Any:
 
 
 def test_every_block_says_what_it_is() -> None:
-    known = {"python", "json", "sh", "bash", "js", "markdown", "text", "yaml", ""}
+    known = {"python", "json", "sh", "bash", "js", "lua", "elisp", "markdown", "text", "yaml", ""}
     assert [f"{block.page}:{block.line}" for block in BLOCKS if block.language not in known] == []
 
 
@@ -190,11 +191,12 @@ def _known(value: Any) -> bool:
         case {"providers": _}:
             return parse_providers(value)[1] == []
         case {"mcpServers": servers}:
-            return all(server["command"] or server["url"] for server in servers.values())
+            return merge_layers([Layer(Source("", "user"), servers)], {}, "/")[1] == []
         case {"otherwise": _}:  # rules for --permissions
             return Rules(decode(Permissions, json.dumps(value).encode()), "/", "/") is not None
         case {"agent_servers": servers}:  # of an editor
-            return {server["env"]["PI_DIALECT"] for server in servers.values()} <= set(NAMES)
+            environments = [server.get("env", {}) for server in servers.values()]
+            return {env["PI_DIALECT"] for env in environments if "PI_DIALECT" in env} <= set(NAMES)
         case dict():  # auth.json
             return all(entry["type"] == "api_key" and entry["key"] for entry in value.values())
     return False
@@ -275,11 +277,14 @@ def _problems(words: list[str]) -> Iterator[str]:
         if re.match(r"(examples|scripts|benchmarks)/", word) and not (ROOT / word).exists():
             yield f"there is no {word}"
     match program.rpartition("/")[2]:
+        case "tau" if arguments[:1] == ["fleet"]:  # it parses what follows itself
+            pass
+        case "tau" if arguments[:1] == ["mcp"]:
+            if arguments[1:2] and arguments[1] not in MCP_COMMANDS:
+                yield f"tau mcp has no command {arguments[1]}"
         case "pi" | "tau" as name:
             given = parse(arguments)
-            command = SUBCOMMANDS.get(given.words[0]) if name == "tau" and given.words else None
-            own = () if command is None else getattr(import_module(command), "OWN_FLAGS", ())
-            yield from (f"{name} knows no {flag}" for flag in given.unknown if flag not in own)
+            yield from (f"{name} knows no {flag}" for flag in given.unknown)
             if name == "tau" and given.words and given.words[0] not in SUBCOMMANDS and " " not in given.words[0]:
                 yield f"tau has no command {given.words[0]}"
         case "make":

@@ -32,6 +32,7 @@ PAGES = [
     "docs/web-app.md",
     "docs/local-models.md",
     "docs/troubleshooting.md",
+    "docs/acp.md",
 ]
 NOT_RUN = "not-run: "
 PREPARE = (

@@ -4,6 +4,7 @@
     python scripts/clients picable pi-acp       some
     python scripts/clients --pi /path/to/pi     with another pi, for example a release of the real one
     python scripts/clients --dialect default    in this dialect, instead of the one that each was written for
+    python scripts/clients --bridge             on sessions of a host: `tau serve`, and `pi --mode rpc --connect`
 
 Needs npm, node and pip. The clients are kept in a cache folder. Each client sends a prompt with a tool call, aborts a
 run and runs a shell command, with a model server on loopback and in its own folders. Prints one line per step; the exit
@@ -24,7 +25,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -84,6 +85,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("client", nargs="*", help=f"one of {', '.join(CLIENTS)}; default: all")
     parser.add_argument("--pi", type=Path, default=Path(sys.executable).parent / "pi", help="the program to test")
     parser.add_argument("--dialect", help="use this dialect for all clients")
+    parser.add_argument("--bridge", action="store_true", help="connect the clients to sessions of a host")
     parser.add_argument("--cache", type=Path, default=CACHE, help="folder for the installed clients (%(default)s)")
     chosen = parser.parse_args(argv)
     if unknown := set(chosen.client) - set(CLIENTS):
@@ -95,13 +97,14 @@ def main(argv: list[str]) -> int:
     for name in chosen.client or CLIENTS:
         client = CLIENTS[name]
         dialect = chosen.dialect or client.dialect
-        for step, problem in run_client(client, chosen.cache.absolute() / name, chosen.pi.absolute(), dialect):
+        home = chosen.cache.absolute() / name
+        for step, problem in run_client(client, home, chosen.pi.absolute(), dialect, bridge=chosen.bridge):
             print(f"{name:20} {dialect:8} {step:8} {' '.join(problem.split()) or 'ok'}", flush=True)
             failed = failed or bool(problem)
     return 1 if failed else 0
 
 
-def run_client(client: Client, home: Path, pi: Path, dialect: str) -> Iterator[tuple[str, str]]:
+def run_client(client: Client, home: Path, pi: Path, dialect: str, *, bridge: bool) -> Iterator[tuple[str, str]]:
     """Yield the name of each step and its problem, which is empty if the step succeeded."""
     try:
         install(client, home)
@@ -118,7 +121,39 @@ def run_client(client: Client, home: Path, pi: Path, dialect: str) -> Iterator[t
         env = environment(folder, pi, dialect)
         if command[0] == "python":
             command[0] = str(home / "venv" / "bin" / "python")
-        yield from (tests_of if client.source else steps_of)(command, folder, env)
+        with hosted(folder, pi, env) if bridge else nullcontext():
+            yield from (tests_of if client.source else steps_of)(command, folder, env)
+
+
+# The `pi` of a client that is connected to a host: only RPC mode is.
+BRIDGE = """\
+#!/bin/sh
+case " $* " in
+*" rpc "*) exec {pi} "$@" --connect unix: ;;
+*) exec {pi} "$@" ;;
+esac
+"""
+
+
+@contextmanager
+def hosted(folder: Path, pi: Path, env: dict[str, str]) -> Iterator[None]:
+    """Start a host, and put a `pi` on the client's PATH that connects to it."""
+    program = folder / "bin" / "pi"
+    program.unlink()
+    program.write_text(BRIDGE.format(pi=pi))
+    program.chmod(0o755)
+    command = [str(pi.with_name("tau")), "serve", "--no-tcp"]
+    with (folder / "host").open("wb") as stderr:
+        host = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, cwd=folder / "work", env=env)
+    assert host.stdout is not None
+    try:
+        if not host.stdout.readline():
+            raise OSError(f"tau serve did not start: {(folder / 'host').read_text(errors='replace')}")
+        yield
+    finally:
+        host.terminate()
+        host.wait()
+        host.stdout.close()
 
 
 def install(client: Client, home: Path) -> None:

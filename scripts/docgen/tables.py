@@ -25,7 +25,7 @@ from tau.runtime.machine.protected_files import OWN
 from tau.runtime.protocol import dispatcher, line_queue, outbox
 from tau.runtime.session import user_bash
 from tau.screen import bindings, key_table
-from tau.store.trust import NAMES_NEEDING_TRUST
+from tau.store.trust import MCP_FILE, NAMES_NEEDING_TRUST
 from tau.tools.registry import DEFAULT_TOOLS, TOOLS
 from tau.tui import commands as terminal
 from tau.wire import lines
@@ -49,6 +49,7 @@ PARTS = (
     replies.SessionRow,
     replies.SlashCommand,
     replies.SourceInfo,
+    replies.McpServerRow,
     replies.Capabilities,
     replies.ListedTool,
 )
@@ -219,7 +220,7 @@ def settings_without_effect() -> str:
 
 
 def needing_trust() -> str:
-    return _and([f".pi/{name}" for name in NAMES_NEEDING_TRUST])
+    return _and([*(f".pi/{name}" for name in NAMES_NEEDING_TRUST), MCP_FILE])
 
 
 def own_files() -> str:

@@ -40,6 +40,14 @@ LINES: dict[str, tuple[bytes, tuple[int, Any] | None]] = {
         b'{"jsonrpc":"2.0","id":1,"method":"session/close","params":{"sessionId":"\\ud800"}}',
         (-32002, 1),
     ),
+    "half a surrogate pair in a path": (
+        b'{"jsonrpc":"2.0","id":1,"method":"session/list","params":{"cwd":"/\\ud800"}}',
+        (-32602, 1),
+    ),
+    "a NUL in a path": (
+        b'{"jsonrpc":"2.0","id":1,"method":"session/list","params":{"cwd":"/\\u0000"}}',
+        (-32602, 1),
+    ),
     "deeply nested": (
         b'{"jsonrpc":"2.0","id":1,"method":"session/list","params":' + b'{"a":' * 9000 + b"1" + b"}" * 9001,
         (-32700, None),

@@ -133,9 +133,12 @@ def test_a_session_is_replayed_from_its_file(tmp_path: Path) -> None:
     )
     ids: list[str] = []
 
+    live: list[str] = []
+
     async def first(peer: Peer) -> None:
         ids.append(await peer.new(work))
         await peer.prompt(ids[0], "change it")
+        live.extend(dict.fromkeys(one["messageId"] for one in peer.updates() if "messageId" in one))
 
     async def second(peer: Peer) -> None:
         before = len(peer.received)
@@ -148,6 +151,8 @@ def test_a_session_is_replayed_from_its_file(tmp_path: Path) -> None:
         assert edit["content"] == [{"type": "diff", "path": str(work / "a.txt"), "oldText": "two\n", "newText": "2\n"}]
         assert (edit["status"], bash["status"]) == ("completed", "failed")
         assert len({one["messageId"] for one in peer.updates() if "messageId" in one}) == 3
+        replayed = dict.fromkeys(one["messageId"] for one in peer.updates() if "messageId" in one)
+        assert list(replayed)[1:] == live  # the first one is the message of the user
         assert await peer.prompt(ids[0], "more") == "end_turn"
 
     async def third(peer: Peer) -> None:
@@ -175,6 +180,25 @@ def test_a_session_that_is_open_is_replayed_while_its_run_goes_on(tmp_path: Path
         assert (await peer.response(request))["stopReason"] == "end_turn"
 
     run(case, tmp_path, tool("bash", command="while [ ! -e go ]; do sleep .02; done"), {"text": "ok"})
+
+
+def test_ids_of_calls_are_the_same_live_and_in_every_replay(tmp_path: Path) -> None:
+    bash = tool("bash", command="true")
+
+    async def case(peer: Peer) -> None:
+        session = await peer.new(tmp_path / "work")
+        await peer.prompt(session)
+        live = list(peer.calls())
+        assert live == ["call_1", "call_1#2"]
+        for _ in range(2):
+            start = len(peer.received)
+            await peer.call("session/load", sessionId=session, cwd=str(tmp_path / "work"), mcpServers=[])
+            assert list(peer.calls(start)) == live
+        start = len(peer.received)
+        await peer.prompt(session)
+        assert list(peer.calls(start)) == ["call_1#3"]
+
+    run(case, tmp_path, bash, bash, {"text": "ok"}, bash, {"text": "ok"})
 
 
 def test_sessions_are_listed_in_pages_newest_first(tmp_path: Path) -> None:

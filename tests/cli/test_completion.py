@@ -37,11 +37,11 @@ def test_the_shell_can_read_it(shell: str, script: object) -> None:
     ("line", "offered"),
     [
         ("pi --no-s", ["--no-session", "--no-skills"]),
-        ("pi --mode ", ["text", "json", "rpc"]),
+        ("pi --mode ", ["text", "json", "rpc", "acp"]),
         ("pi --mode j", ["json"]),
         ("tau do", ["doctor"]),
         ("pi do", []),
-        ("tau s", ["sessions"]),
+        ("tau s", ["serve", "sessions"]),
         ("tau completion z", ["zsh"]),
         ("tau extension ", ["new"]),
         ("pi --tools e", ["edit"]),

@@ -178,7 +178,7 @@ def test_flags_become_wishes() -> None:
     )
     assert session_options(given) == SessionOptions("m", "p", ["a", "b"], "low", "k", ["read"], None)
     assert session_options(parse([])) == SessionOptions()
-    assert session_options(parse(["--no-tools", "--script", "s"])) == SessionOptions(tools=(), script="s")
+    assert session_options(parse(["--no-tools", "--script", "s"])) == SessionOptions(tools=(), script="s", no_mcp=True)
 
 
 # As a program.

@@ -39,6 +39,16 @@ def test_a_chat_streams(tmp_path: Path) -> None:
     assert "[bash] {'command': 'ls'}" in said and "notes.txt" in said and "[read]" in said
 
 
+def test_tools_of_an_mcp_server(tmp_path: Path) -> None:
+    assert run(tmp_path, "mcp_notes.py").splitlines() == [
+        "[notes: starting]",
+        "[notes: ready]",
+        "mcp__notes__add_note: Buy pears.",
+        "mcp__notes__list_notes: Buy pears.",
+        "You wanted to buy pears.",
+    ]
+
+
 def test_functions_are_tools(tmp_path: Path) -> None:
     assert run(tmp_path, "custom_tool.py").splitlines() == [
         "stock(fruit='plums')",

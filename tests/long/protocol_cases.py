@@ -200,7 +200,7 @@ SIMPLE = (
     *("abort", "clear_queue", "new_session", "clone", "cycle_model", "cycle_thinking_level", "abort_retry"),
     *("abort_bash", "get_state", "get_messages", "get_session_stats", "get_fork_messages", "get_entries", "get_tree"),
     *("get_last_assistant_text", "get_available_models", "get_available_thinking_levels", "get_commands"),
-    *("get_protocol", "list_sessions"),
+    *("get_protocol", "list_sessions", "get_mcp_servers"),
 )
 WEIGHTS = {
     "prompt": 30,
@@ -237,6 +237,7 @@ WEIGHTS = {
     "get_available_models": 1,
     "get_available_thinking_levels": 1,
     "get_commands": 1,
+    "get_mcp_servers": 1,
     "get_protocol": 1,
     "list_sessions": 1,
     "export_html": 1,

@@ -26,7 +26,7 @@ CERTAIN = {
     *("get_available_models", "set_thinking_level", "cycle_thinking_level", "get_available_thinking_levels"),
     *("set_steering_mode", "set_follow_up_mode", "set_auto_compaction", "set_auto_retry", "abort_retry"),
     *("set_budget", "bash", "abort_bash", "get_session_stats", "list_sessions", "clone"),
-    *("get_fork_messages", "get_tree", "get_last_assistant_text", "get_commands", "get_protocol"),
+    *("get_fork_messages", "get_tree", "get_last_assistant_text", "get_commands", "get_protocol", "get_mcp_servers"),
 }
 REQUIRED = {
     "prompt": ("message",),

@@ -60,6 +60,7 @@ def test_a_result_can_have_a_schema(tmp_path: Path) -> None:
     [
         ("tau", {}, "prompt: must have required property 'prompt'"),
         ("tau", {"prompt": "x", "cwd": "nowhere"}, "cwd: there is no folder "),
+        ("tau", {"prompt": "x", "cwd": "a\0b"}, "cwd: not a path: "),
         ("tau", {"prompt": "x", "model": "acme/rocket"}, 'Model "acme/rocket" not found'),
         ("tau_reply", {"prompt": "x", "sessionId": "0000"}, "No session found matching '0000'"),
         ("tau_reply", {"prompt": "x", "sessionId": "../../x.jsonl"}, "sessionId: there is no session"),

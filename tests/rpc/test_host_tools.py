@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from long import fuzz_host_tools
 from support.rpc_agent import Agent
 from support.rpc_process import Json, kinds, of, said, scripted, surroundings, text
 from tau.records import commands as c
@@ -122,6 +123,7 @@ def test_an_invalid_set_is_refused_with_the_field_and_the_old_one_stays(tmp_path
         ]
 
 
+@pytest.mark.process  # a host does not let a client add built-in tools
 def test_get_tools_lists_all_tools_with_their_source_and_set_active_tools_selects(tmp_path: Path) -> None:
     with Agent(tmp_path, args=["--tools", "read,bash"]) as agent:
         lend(agent, LOOKUP, named("ls", replaces=True))
@@ -300,6 +302,7 @@ def test_a_long_result_is_cut_and_a_large_image_is_scaled_down(tmp_path: Path) -
             assert scaled.width == 2000
 
 
+@pytest.mark.process  # a host waits for a client to come back
 def test_open_requests_fail_when_the_client_closes_stdin_and_no_new_ones_are_made(tmp_path: Path) -> None:
     with Agent(tmp_path, call(count=2, id="x"), call(id="y"), OK, settings={"toolExecution": "parallel"}) as agent:
         lend(agent, LOOKUP)
@@ -369,6 +372,72 @@ def test_get_protocol_names_the_commands_and_events(tmp_path: Path) -> None:
         capabilities = agent.get("get_protocol")["capabilities"]
         assert {"set_tools", "tool_progress", "tool_result", "get_tools"} <= set(capabilities["commands"])
         assert {"tool_request", "tool_request_cancelled"} <= set(capabilities["events"])
+
+
+def test_a_deferred_tool_is_searched_for_or_called_by_its_name(tmp_path: Path) -> None:
+    find = call("tool_search", query="ticket")
+    answers = [find, call(id="1"), call("hidden"), OK]
+    with Agent(tmp_path, *answers, args=["--permissions", "ask"]) as agent:
+        lend(agent, {**LOOKUP, "exposure": "deferred"}, named("hidden", exposure="deferred"), named("plain"))
+        listed = {tool["name"]: tool for tool in agent.get("get_tools")["tools"] if tool["source"] == "host"}
+        shown = {name: (tool["active"], tool["exposure"]) for name, tool in listed.items()}
+        assert shown == {
+            "plain": (True, "direct"),
+            "tool_search": (True, "direct"),
+            "lookup_ticket": (False, "deferred"),
+            "hidden": (False, "deferred"),
+        }
+        agent.send("prompt", message="go")
+        for expected in ("lookup_ticket", "hidden"):
+            question = agent.until("extension_ui_request")[-1]  # nobody is asked about the search
+            assert expected in question["title"]
+            allowed = {"type": "extension_ui_response", "id": question["id"], "value": "Allow once"}
+            agent.write(json.dumps(allowed).encode() + b"\n")
+            asked = request(agent)
+            assert asked["toolName"] == expected
+            finish(agent, asked)
+        first = said(agent.settled(), "toolResult")
+        assert first[-1]["isError"] is False
+        active = {tool["name"] for tool in agent.get("get_tools")["tools"] if tool["active"]}
+        assert {"lookup_ticket", "hidden", "plain"} <= active
+
+
+GATE = """
+def setup(pi):
+    @pi.on("tool_call")
+    async def check(event, ctx):
+        if event.input["id"] == "secret":
+            return {"block": True, "reason": "Not that one."}
+        return {"input": {"id": event.input["id"].upper()}}
+
+    @pi.tool
+    def mine(ctx) -> str:
+        "A tool of the extension."
+        return "mine"
+"""
+
+
+def test_hooks_of_extensions_see_a_call_before_the_client(tmp_path: Path) -> None:
+    (tmp_path / "gate.py").write_text(GATE)
+    args = ["-e", str(tmp_path / "gate.py")]
+    with Agent(tmp_path, call(id="secret"), call(id="abc"), OK, args=args) as agent:
+        taken = agent.ask("set_tools", tools=[named("mine")])
+        assert taken["error"] == "tools[0].name: mine is a tool of an extension"
+        lend(agent, LOOKUP)
+        agent.send("prompt", message="go")
+        before = agent.until("tool_request")
+        assert before[-1]["arguments"] == {"id": "ABC"}
+        assert [text(message) for message in said(before, "toolResult")] == ["Not that one."]
+        finish(agent, before[-1])
+        agent.settled()
+        sources = {tool["name"]: tool["source"] for tool in agent.get("get_tools")["tools"]}
+        assert (sources["mine"], sources["lookup_ticket"]) == ("extension", "host")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_requests_end_once_whatever_the_client_does(tmp_path: Path, seed: int) -> None:
+    """tests/long/fuzz_host_tools.py does more."""
+    fuzz_host_tools.run(tmp_path, 120, seed)
 
 
 def test_a_run_without_host_tools_has_the_events_that_it_had(tmp_path: Path) -> None:

@@ -375,6 +375,27 @@ def test_after_a_resize_rows_in_the_history_are_drawn_again_rather_than_lost() -
     assert display.painter.first_visible == 3
 
 
+def test_rows_above_the_box_that_a_narrower_screen_has_no_room_for_are_left_to_its_history() -> None:
+    """Each of the eight rows takes four: of 32 rows, with the box, only the last five are on the screen."""
+    display = Display(10, 40)
+    display.show(0, [*[line("y" * 39)] * 6, line("box"), line("box")], Cursor(7, 3))
+    display.painter.resize(5, 10, reflows=True, box_top=6)
+    assert display.painter.first_visible == 6
+    data = display.painter.paint(Frame(6, (line("new box"), line("new box")), Cursor(7, 3)))
+    assert data.startswith(b"\x1b[?2026h\x1b[A\r\x1b[J")
+
+
+def test_what_a_misplaced_frame_wrote_is_drawn_again() -> None:
+    """Rows that are complete are usually left to the terminal."""
+    rows = [line(f"row {number}") for number in range(4)]
+    for misplaced, first in ((False, 4), (True, 2)):
+        display = Display(10, 40)
+        display.show(0, [*rows[:2], line("box")], Cursor(2, 0))
+        display.show(0, [*rows, line("box")], Cursor(4, 0))
+        display.painter.resize(8, 30, reflows=True, live_top=4, box_top=4, misplaced=misplaced)
+        assert display.painter.first_visible == first
+
+
 def test_the_emulator_of_the_tests_records_modes_and_has_an_alternate_screen() -> None:
     emulator = Emulator(2, 10)
     emulator.feed(b"main\x1b[?2004h\x1b[>5u\x1b[>4;2m\x1b[?25l\x1b[22;2t\x1b[?104", lambda _: False)

@@ -57,6 +57,15 @@ def tau_status(folder: Path) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
+def test_another_process_is_told_to_attach_to_a_session_of_the_host(tmp_path: Path) -> None:
+    with HostProcess(tmp_path) as host, host.client() as client:
+        session = client.get("open_session")["session"]
+        client.get("prompt", session=session, message="hi")
+        refused = tau(tmp_path, "-p", "--model", "demo", "--session", session, "hello")
+        assert refused.returncode == 2
+        assert f"is open in tau serve (process {host.process.pid}): tau attach continues it." in refused.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "error"),
     [

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from support.golden_modals import MODALS
 from support.terminal_screen import Emulator
 from tau.records import events as ev
 from tau.records.deltas import TextDelta, TextEnd, ThinkingDelta, ThinkingEnd, ToolCallDelta, ToolCallStart
@@ -20,6 +21,8 @@ from tau.records.permissions import PermissionDetails
 from tau.screen.completion import CompletionList, Proposal
 from tau.screen.editor import Editor
 from tau.screen.footer import FooterState, Totals
+from tau.screen.frame import Cursor, Frame
+from tau.screen.modals import Modal
 from tau.screen.painter import Painter
 from tau.screen.panels import Panel, PanelView, Status
 from tau.screen.panels.dialogs import panel_for
@@ -104,6 +107,20 @@ class Stage:
         self._emulator.feed(self._painter.paint(frame), lambda sequence: False)
         rows = frame.rows[max(self._painter.first_visible - frame.top, 0) :]
         self.coloured = [self.palette.render(row) for row in rows]
+
+    def open(self, modal: Modal) -> None:
+        """A list or a form in place of the editor."""
+        self.view.modal = modal
+
+    def open_full(self, modal: Modal) -> None:
+        """A modal on the alternate screen."""
+        rows, columns = self.size
+        self._left = True
+        self._painter, self._emulator = Painter(rows, columns, self.palette), Emulator(rows, columns)
+        shown = modal.rows(columns - 1, rows)
+        cursor = None if shown.cursor is None else Cursor(*shown.cursor)
+        self._emulator.feed(self._painter.paint(Frame(0, shown.lines[:rows], cursor)), lambda sequence: False)
+        self.coloured = [self.palette.render(row) for row in shown.lines[:rows]]
 
     def leave(self, *lines: str) -> None:
         self.paint()
@@ -369,18 +386,33 @@ def all_states(stage: Stage) -> None:
     stage.apply(ev.QueueUpdate(["left"], ["later"]))
 
 
-SCENES: dict[str, Callable[[Stage], None]] = {
-    scene.__name__.replace("_", "-"): scene
-    for scene in (
-        *(start, streaming, answered, thinking, thinking_collapsed, arriving, running, side_by_side, failed, aborted),
-        *(shell_commands, queue, completion, question, yes_or_no, permission, permission_while_typing, retry),
-        *(compacting, compacted, summaries_expanded, errors, small_editor, left, all_states),
-    )
-} | {
-    f"tool-{name}{'-expanded' if expanded else ''}": one_tool(name, expanded=expanded)
-    for name in TOOLS
-    for expanded in (False, True)
-}
+SCENES: dict[str, Callable[[Stage], None]] = (
+    {
+        scene.__name__.replace("_", "-"): scene
+        for scene in (
+            *(
+                start,
+                streaming,
+                answered,
+                thinking,
+                thinking_collapsed,
+                arriving,
+                running,
+                side_by_side,
+                failed,
+                aborted,
+            ),
+            *(shell_commands, queue, completion, question, yes_or_no, permission, permission_while_typing, retry),
+            *(compacting, compacted, summaries_expanded, errors, small_editor, left, all_states),
+        )
+    }
+    | {
+        f"tool-{name}{'-expanded' if expanded else ''}": one_tool(name, expanded=expanded)
+        for name in TOOLS
+        for expanded in (False, True)
+    }
+    | dict(MODALS)
+)
 
 
 def play(scene: Callable[[Stage], None], size: Size = COLOUR_SIZE, palette: Palette | None = None) -> Stage:

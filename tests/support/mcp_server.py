@@ -307,9 +307,10 @@ class Server:
         self.text(id, "twice")
 
     def tool_broken(self, id: Any, arguments: dict[str, Any], params: dict[str, Any]) -> None:
-        print('{"jsonrpc":"2.0","id":%d,"result":{"content":[' % id, flush=True)
-        print('[{"jsonrpc":"2.0","id":%d,"result":{}}]' % id, flush=True)
-        print('{"jsonrpc":"2.0","id":%d,"error":"no object"}' % id, flush=True)
+        begin = f'"jsonrpc":"2.0","id":{id}'
+        print("{" + begin + ',"result":{"content":[', flush=True)
+        print("[{" + begin + ',"result":{}}]', flush=True)
+        print("{" + begin + ',"error":"no object"}', flush=True)
 
     def tool_spawn(self, id: Any, arguments: dict[str, Any], params: dict[str, Any]) -> None:
         code = "import signal,time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"

@@ -126,6 +126,9 @@ PROMISES = (
         "A broken settings, key, model or trust file is reported, left unchanged, and affects only itself.",
     ),
     Promise("P32", "sandbox", "With the sandbox on, commands run inside it or not at all."),
+    Promise(
+        "P33", "MCP", "A broken or hostile MCP server fails its own calls and nothing else; no call is made twice."
+    ),
 )
 
 PARTS = (
@@ -442,6 +445,22 @@ PARTS = (
         ),
     ),
     Part(
+        "MCP servers",
+        (
+            Row("M01", ("P33",), "A server that exits, is silent or speaks an unknown version", "failed; prompts run"),
+            Row("M02", ("P33",), "A server that takes long to start", "waited for 5 s, once; a start never waits"),
+            Row("M03", ("P33",), "A crash in a call, again and again", "calls fail once; three restarts, then none"),
+            Row("M04", ("P33",), "Noise, broken JSON, wrong and doubled ids", "dropped; no call gets another answer"),
+            Row("M05", ("P33",), "A line of 40 MB", "ends the connection; memory stays bounded"),
+            Row("M06", ("P33",), "Endless lists, definitions without sense, names that collide", "limited, left out"),
+            Row("M07", ("P33",), "A tool that changes after it was allowed", "asked about again"),
+            Row("M08", ("P33",), "HTTP errors, redirects, broken streams in a call", "an error; never repeated"),
+            Row("M09", ("P13",), "EOF, SIGTERM, kill -9; a server and its child ignore signals", "gone after 2 s"),
+            Row("M10", ("P19",), "Servers of an untrusted project", "not started, nothing is sent"),
+            Row("M11", ("P10", "P14"), "Keys and tokens in environment, errors, logs and caches", "left out, masked"),
+        ),
+    ),
+    Part(
         "Sandbox",
         (
             Row("X01", ("P32",), "Writing outside the writable folders", "stopped"),
@@ -540,5 +559,6 @@ GOALS = {
     "R24": "an hour of random faults: losses, hangs, lines that are not records",
     "R25": "sandbox escapes",
     "R26": "the cost of safety: an fsync, and the start of a command",
+    "R27": "a host that is killed, and clients that are cut off or stop reading: losses, repetitions, memory, delays",
 }
 GOALS_ABSENT: dict[str, str] = {}

@@ -68,7 +68,7 @@ class Terminal:
         self.settings = termios.tcgetattr(slave)
         term = "dumb" if answers == "dumb" else "xterm-256color"
         self.process = subprocess.Popen(
-            [sys.executable, "-c", _STARTER, os.ttyname(slave), *argv],
+            [sys.executable, "-I", "-S", "-c", _STARTER, os.ttyname(slave), *argv],
             stdin=slave,
             stdout=slave,
             stderr=slave,
@@ -151,6 +151,10 @@ class Terminal:
         while self._pump(quiet):
             assert time.monotonic() < deadline, self._failure("the output never stopped")
         return self._shown()
+
+    def take_output(self, timeout: float) -> bool:
+        """Take what is written within a time. False for nothing."""
+        return self._pump(timeout)
 
     def screen(self) -> list[str]:
         self._pump(0)
@@ -247,7 +251,6 @@ class Terminal:
         return answer is not None
 
 
-# The pseudo terminal becomes the controlling terminal of the new session.
 # The terminal becomes that of the session. Signals that a shell ignores for background jobs have their usual effect.
 _STARTER = """
 import os, signal, sys

@@ -8,6 +8,7 @@ from itertools import count
 from typing import Any, Protocol
 
 from tau.acp.requests import Capabilities
+from tau.core.agent.draft import Update
 from tau.records.base import encode
 from tau.wire.jsonrpc import ErrorResponse, Id, Response, encode_notification, encode_request
 
@@ -16,6 +17,9 @@ class LineSink(Protocol):
     """Takes lines, in order. An Outbox is one."""
 
     def send_line(self, line: bytes) -> None: ...
+
+    def send(self, event: Update) -> Awaitable[None] | None:
+        """Take an update that later ones may be merged into until it is written."""
 
     def wait_for_room(self) -> Awaitable[None] | None: ...
 
@@ -32,6 +36,9 @@ class Client:
 
     def send(self, line: bytes) -> None:
         self._sink.send_line(line)
+
+    def send_chunk(self, chunk: TextChunk) -> None:
+        self._sink.send(chunk)
 
     def wait_for_room(self) -> Awaitable[None] | None:
         """An awaitable if the client does not read fast enough."""
@@ -84,6 +91,27 @@ class ClientRequest:
         self._client.withdraw(self._id)
 
 
+class TextChunk(Update):
+    """A piece of an answer. The next piece is merged into it as long as it is not written."""
+
+    __slots__ = ("_head", "_texts")
+
+    def __init__(self, head: bytes, text: str) -> None:
+        self._head = head
+        self._texts = [text]
+        self.weight = len(text)
+
+    def absorb(self, later: Update) -> bool:
+        if not isinstance(later, TextChunk) or later._head != self._head:
+            return False
+        self._texts += later._texts
+        self.weight += later.weight
+        return True
+
+    def wire_json(self, *, snapshots: bool = True, extras: bool = True) -> bytes:
+        return b"%b%b}}}}" % (self._head, encode("".join(self._texts)))
+
+
 class UpdateWriter:
     """Writes the updates of one session. Text of answers, which is most of them, is encoded without records."""
 
@@ -91,21 +119,30 @@ class UpdateWriter:
         self._client = client
         head = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":%b,"update":' % encode(session_id)
         self._head = head
-        self._held: list[bytes] | None = []
+        self._message_id = ""
+        self._chunk_heads: dict[bytes, bytes] = {}  # of the current message, by kind
+        self._held: list[bytes | TextChunk] | None = []
 
     def send(self, update: Any) -> None:
         self._write(b"%b%b}}" % (self._head, encode(update)))
 
     def send_text(self, kind: bytes, message_id: str, text: str) -> None:
         """A piece of the answer (`kind` is b"message") or of its thoughts (b"thought")."""
-        body = b'{"sessionUpdate":"agent_%b_chunk","messageId":%b,"content":{"type":"text","text":%b}}}}'
-        self._write(self._head + body % (kind, encode(message_id), encode(text)))
+        if message_id != self._message_id:
+            self._message_id, self._chunk_heads = message_id, {}
+        head = self._chunk_heads.get(kind)
+        if head is None:
+            body = b'{"sessionUpdate":"agent_%b_chunk","messageId":%b,"content":{"type":"text","text":'
+            head = self._chunk_heads[kind] = self._head + body % (kind, encode(message_id))
+        self._write(TextChunk(head, text))
 
-    def _write(self, line: bytes) -> None:
-        if self._held is None:
-            self._client.send(line)
+    def _write(self, item: bytes | TextChunk) -> None:
+        if self._held is not None:
+            self._held.append(item)
+        elif isinstance(item, TextChunk):
+            self._client.send_chunk(item)
         else:
-            self._held.append(line)
+            self._client.send(item)
 
     @property
     def is_held(self) -> bool:
@@ -114,5 +151,5 @@ class UpdateWriter:
     def release(self) -> None:
         """Send what was held back: a client gets no update of a session before the response that opens it."""
         held, self._held = self._held or [], None
-        for line in held:
-            self._client.send(line)
+        for item in held:
+            self._write(item)

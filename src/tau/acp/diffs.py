@@ -38,6 +38,7 @@ def diffs_of_patch(path: str, patch: str) -> list[Diff]:
 
 def _hunks(patch: str) -> Iterator[tuple[str, str]]:
     sides: tuple[list[str], list[str]] | None = None
+    last: list[list[str]] = []  # the sides that the last line belongs to
     for line in patch.split("\n"):
         if line.startswith("@@"):
             if sides is not None:
@@ -46,14 +47,12 @@ def _hunks(patch: str) -> Iterator[tuple[str, str]]:
         elif sides is None or not line:
             continue
         elif line[0] == "\\":  # no newline at the end of the file
-            for side in sides:
-                if side:
-                    side[-1] = side[-1].removesuffix("\n")
+            for side in last:
+                side[-1] = side[-1].removesuffix("\n")
         else:
-            if line[0] in " -":
-                sides[0].append(line[1:] + "\n")
-            if line[0] in " +":
-                sides[1].append(line[1:] + "\n")
+            last = [side for side, signs in zip(sides, (" -", " +"), strict=True) if line[0] in signs]
+            for side in last:
+                side.append(line[1:] + "\n")
     if sides is not None:
         yield "".join(sides[0]), "".join(sides[1])
 

@@ -59,18 +59,23 @@ COMPACTION_TITLE = "Compact the conversation"
 
 
 class Translator:
-    """`new_id` returns a new id of a message. `iso_now` is the time. `log` takes what the client cannot be shown."""
+    """`answer_id` returns the id of the entry that an answer will be, `new_id` an id for other messages.
+
+    `iso_now` is the time. `log` takes what the client cannot be shown.
+    """
 
     def __init__(
         self,
         calls: OpenCalls,
         capabilities: Capabilities,
+        answer_id: Callable[[], str],
         new_id: Callable[[], str],
         iso_now: Callable[[], str],
         log: Callable[[str], None],
     ) -> None:
         self.calls = calls
         self._capabilities = capabilities
+        self._answer_id = answer_id
         self._new_id = new_id
         self._iso_now = iso_now
         self._log = log
@@ -117,13 +122,13 @@ class Translator:
         if not self._capabilities.notices:
             self._log(f"{title} {description}".strip())
             return []
-        return [Notice(severity=severity, title=title, description=description or UNSET)]
+        return [Notice(severity=severity, title=title or "(empty)", description=description or UNSET)]
 
     # Messages.
 
     def _message_start(self, event: MessageStart) -> list[Update]:
         if isinstance(event.message, Assistant):
-            self.message_id = self._new_id()
+            self.message_id = self._answer_id()
         return []
 
     def _message_end(self, event: MessageEnd) -> list[Update]:

@@ -19,7 +19,7 @@ from tau.runtime.app.model_choice import known_models
 from tau.runtime.app.options import SessionTarget
 from tau.runtime.app.session_choice import absolute
 from tau.runtime.app.stored_sessions import StoredSessions
-from tau.runtime.terminal import complain, hide_in_log, log_to_stderr
+from tau.runtime.terminal import hide_in_log, log_to_stderr
 from tau.store.keys import Keys
 from tau.store.paths import agent_dir
 from tau.store.sessions import folder_for
@@ -36,7 +36,6 @@ class FlagLoader:
         # "ask" is a mode that the user of the client can change; rules are fixed.
         self._options = replace(options, permissions=None) if self.asks else options
         self._unknown = arguments.unknown
-        self._has_warned = False
 
     def load(self, cwd: str, target: SessionTarget, mcp_servers: Mapping[str, Any]) -> SessionFactory:
         given = self._options.session
@@ -46,10 +45,6 @@ class FlagLoader:
             raise UsageError(unknown_flags_error(self._unknown))
         hide_in_log(factory.models.keys.known_secrets)
         harden(factory, self._key)
-        if not self._has_warned:  # once: most of them are about files of the user
-            self._has_warned = True
-            for warning in factory.warnings:
-                complain(f"Warning: {warning}")
         return factory.with_sandbox()
 
     def stored_sessions(self, cwd: str) -> StoredSessions:

@@ -3,16 +3,6 @@
 from __future__ import annotations
 
 COMMAND_HELP = {
-    "completion": """\
-usage: tau completion bash|zsh|fish
-
-Print a completion script for pi and tau. To use it, add to the start-up file of your shell:
-
-  bash    eval "$(tau completion bash)"
-  zsh     eval "$(tau completion zsh)"        (after compinit)
-  fish    tau completion fish | source
-
-tau completion models|providers|tools|sessions prints the names that the scripts offer.""",
     "acp": """\
 usage: tau acp [options]
        tau acp --setup
@@ -24,6 +14,28 @@ sessions in one process. All options of RPC mode count, but those that choose a 
 
   Zed              "agent_servers": {"tau": {"command": "tau", "args": ["acp"]}}
   try it           npx acpx --agent "tau acp --model demo" exec "list the files here" """.rstrip(),
+    "attach": """\
+usage: tau attach [ID] [--connect URL] [--token-file FILE] [--plain]
+       tau attach --open [--model PATTERN] [--name NAME] ...
+
+Open the interface on a session of a host (tau serve). The session goes on when you leave. Without an id, choose one
+from a list; --open opens a new session in this folder. ID: the beginning of the id is enough (8 characters).
+
+  --connect URL       the host: unix: (yours, the default), unix:/path/to/socket, http://HOST:PORT, https://...
+  --token-file FILE   the token for a host elsewhere; that of your own host is found by itself
+  --plain             lines only: for screen readers and simple terminals
+
+Programs use: pi --mode rpc --connect URL [--session ID | --open]""",
+    "completion": """\
+usage: tau completion bash|zsh|fish
+
+Print a completion script for pi and tau. To use it, add to the start-up file of your shell:
+
+  bash    eval "$(tau completion bash)"
+  zsh     eval "$(tau completion zsh)"        (after compinit)
+  fish    tau completion fish | source
+
+tau completion models|providers|tools|sessions prints the names that the scripts offer.""",
     "doctor": """\
 usage: tau doctor
 
@@ -41,6 +53,19 @@ Write NAME.py to the current folder: an extension with a hook, a tool and a comm
 
   try it           tau -e NAME.py
   use it always    move it to ~/.pi/agent/extensions""",
+    "fleet": """\
+usage: tau fleet run TASKS --out DIR [--concurrency N] [--model PATTERN] [--max-cost DOLLARS] [--sandbox LEVEL]
+                     [--workers N | --worker COMMAND ...] [--keep never|failed|always] [--changed refuse|redo|keep]
+       tau fleet status DIR
+       tau fleet show DIR TASK
+       tau fleet retry DIR --outcome OUTCOME
+       tau fleet export DIR [--format jsonl|csv|swebench] [-o FILE]
+
+Run a file of tasks (JSON lines), each by an agent of its own. The same command again goes on where it was: each task ends
+with one result. --worker names a command that starts `tau fleet worker` elsewhere, such as ssh. Each of these commands
+has --help.
+
+Exit codes: 0 all done or solved, 1 some are not, 2 a mistake, 3 stopped by --max-cost, 130 after Ctrl+C.""",
     "login": """\
 usage: tau login [PROVIDER]
 
@@ -67,9 +92,9 @@ project; --from copies servers from a file of Claude, Cursor, VS Code, Codex or 
 and tells what it offers, what changed, and why one fails. login signs in with OAuth. call prints the result of one
 tool call as JSON.
 
-serve makes tau itself an MCP server, on stdin and stdout. Its tools are tau, which lets the agent work on a prompt, and
-tau_reply, which continues; --tools also offers built-in tools by name (tau,tau_reply,read,grep). Sessions of the folder
-are resources. The options for models, permissions, sandbox and limits apply to every session.
+serve makes tau an MCP server on stdin and stdout. Its tools are tau, which lets the agent work on a prompt, and
+tau_reply, which continues; --tools names what is offered instead, also built-in tools (tau,tau_reply,read,grep).
+Sessions of the folder are resources. The options for models, permissions, sandbox and limits apply to every session.
 
 Exit code 1 if an entry is invalid (list), a server is not ready (doctor) or a call fails (call).""",
     "serve": """\
@@ -80,8 +105,8 @@ usage: tau serve [--listen ADDRESS:PORT | --no-tcp] [--root DIR ...] [--idle TIM
        tau serve token new --name NAME [--scope watch|drive|admin] | list | revoke NAME
 
 Keep sessions open for clients that come and go: lines on a Unix socket below the agent folder, and HTTP and WebSocket
-with the extra (pip install 'tau-agent[serve]'). Sessions work in the current folder and below each --root. Options such
-as --model, --tools, --permissions and --sandbox set what clients get; clients can narrow them, never widen them.
+with the extra (pip install '.[serve]' in a clone). Sessions work in the current folder and below each --root. Options
+such as --model, --tools, --permissions and --sandbox set what clients get; clients can narrow them, never widen them.
 
 SIGTERM and Ctrl+C: runs may settle for --drain seconds, then they are aborted and everything is saved.
 tau serve url prints an address that logs a browser in, once and within five minutes. tau serve token manages tokens for

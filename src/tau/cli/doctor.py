@@ -25,6 +25,7 @@ from tau.cli.flags import ParsedArguments
 from tau.client.host_socket import HostSocket
 from tau.errors import CommandError, UsageError
 from tau.llm.catalog import Catalog, ModelConfig, ProviderConfig, parse_providers
+from tau.mcp.config import Layer, Source, merge_layers
 from tau.records.base import BadRecord, Record, parse
 from tau.records.settings import COMPAT_NAMES, IGNORED_SETTINGS, CompatSettings, Settings
 from tau.runtime.app.factory import load
@@ -36,6 +37,7 @@ from tau.runtime.tmux import tmux_options
 from tau.screen.terminal_report import TMUX_OPTIONS, environment_notes
 from tau.store.auth import AuthFile, OAuthLogin
 from tau.store.host_files import running_host
+from tau.store.mcp import read_mcp_file
 from tau.store.models import read_models
 from tau.store.paths import agent_dir, working_folder
 from tau.store.settings import SettingsFile
@@ -153,6 +155,23 @@ def _files(folder: Path) -> Iterator[Finding]:
     yield from _checked(folder / "settings.json", _settings(folder / "settings.json"))
     yield from _checked(folder / "models.json", _models_file(folder / "models.json"))
     yield from _checked(folder / "auth.json", _auth(folder / "auth.json"))
+    if (folder / "mcp.json").exists():
+        yield from _mcp(folder / "mcp.json")
+
+
+def _mcp(path: Path) -> Iterator[Finding]:
+    file, problem = read_mcp_file(path, "user")
+    if problem is not None:
+        yield Finding(WRONG, problem)
+    if file is None:
+        return
+    layers = [Layer(Source(str(path), "user"), file.servers)]
+    configs, skipped = merge_layers(layers, os.environ, os.path.expanduser("~"))
+    for one in skipped:
+        yield Finding(WRONG, f"{file.location(one.place)}: {one.place}: {one.reason}")
+    if configs:
+        names = ", ".join(config.name for config in configs.values())
+        yield Finding(FINE, f"{path.name}: {names} (`tau mcp doctor` starts them)")
 
 
 def _checked(path: Path, mistakes: Iterable[Finding]) -> Iterator[Finding]:

@@ -104,6 +104,7 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
     ),
     "other": (
         Flag("device", "", "", "with `tau login`: log in with a code on another device"),
+        Flag("setup", "", "", "with `tau acp`: ask for a provider and an API key, as `tau login` does"),
         Flag("theme", "", "PATH", "load a theme, or a folder of them; may be repeated", several=True),
         Flag("no-themes", "", "", "load only the themes of --theme"),
         Flag("use-theme", "", "NAME", "use this theme, not that of the settings"),
@@ -117,14 +118,15 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
 }
 # Commands of the program tau, and what they do.
 COMMANDS = {
-    "attach": "open the interface on a session of a host (tau serve)",
     "acp": "serve an editor over the Agent Client Protocol",
+    "attach": "open the interface on a session of a host (tau serve)",
     "completion": "print a completion script for your shell",
     "doctor": "check the configuration, and report mistakes in it",
     "extension": "write a template for an extension",
+    "fleet": "run a file of tasks, each by an agent of its own",
     "login": "store an API key, or log in with OAuth",
     "logout": "remove a stored key or login",
-    "mcp": "manage MCP servers: list, add, remove, doctor, login, logout, call; or be one: serve",
+    "mcp": "manage MCP servers (list, add, remove, doctor …), or be one (serve)",
     "serve": "keep sessions open for clients that come and go",
     "sessions": "list the sessions of this project",
     "trust": "trust this project, or revoke the trust",

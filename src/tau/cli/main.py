@@ -36,6 +36,7 @@ TASKS = {"list-models": "tau.cli.models", "export": "tau.cli.export"}
 # Only for the program tau: for pi, a word is a message to the model.
 COMMANDS = {
     "acp": "tau.acp.stdio",
+    "attach": "tau.cli.attach",
     "completion": "tau.cli.completion",
     "doctor": "tau.cli.doctor",
     "extension": "tau.cli.extension",
@@ -121,6 +122,8 @@ def run(program: str, arguments: ParsedArguments) -> int:
         return ANSWERED
     if name == "acp":
         start_acp(arguments)
+    if name == "attach":
+        _start_connected("attached", arguments)
     task = next((TASKS[flag] for flag in TASKS if flag in flags), COMMANDS.get(name))
     if task is not None:
         module = import_module(task)
@@ -188,9 +191,13 @@ def start_mode(mode: str, arguments: ParsedArguments) -> NoReturn:
 
 def _start_connected(front_end: str, arguments: ParsedArguments) -> NoReturn:
     """Start a front end on a session of a host. It ends the process."""
-    target = import_module("tau.cli.connect").target_of(front_end, arguments)
+    module: Any = import_module(FRONT_ENDS[front_end])
+    if front_end == "attached":
+        target = module.Attachment(*import_module("tau.cli.attach").choose(arguments))
+    else:
+        target = import_module("tau.cli.connect").target_of(arguments)
     gc.enable()
-    import_module(FRONT_ENDS[front_end]).serve(target)
+    module.serve(target)
     raise AssertionError("a front end ends the process")
 
 
@@ -199,7 +206,7 @@ def start_acp(arguments: ParsedArguments) -> NoReturn:
 
     The configuration is read with the first session: editors wait for the answer to their first request.
     """
-    if "--setup" in arguments.unknown:
+    if "setup" in arguments.flags:
         _terminal().log_to_stderr()
         logins = arguments._replace(words=["login", *arguments.words[1:]])
         sys.exit(import_module("tau.cli.login").main(logins))

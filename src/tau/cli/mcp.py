@@ -7,7 +7,6 @@ from argparse import ArgumentParser
 from importlib import import_module
 
 from tau.cli.command_help import COMMAND_HELP
-from tau.cli.flags import parse
 from tau.errors import TauError, UsageError
 from tau.records.base import BadRecord
 from tau.runtime.terminal import complain, emit
@@ -37,9 +36,8 @@ def main(argv: list[str]) -> int:
         emit(COMMAND_HELP["mcp"])
         return 0
     name, *words = argv
-    if name == "serve":
-        served: int = import_module(COMMANDS[name]).main(parse(["mcp", *argv]))
-        return served
+    if name == "serve":  # a front end: it has the options of sessions, and ends the process
+        import_module(COMMANDS[name]).main(words)
     if name not in COMMANDS:
         raise UsageError(f'There is no command "tau mcp {name}". There are: {", ".join(COMMANDS)}')
     split = words.index("--") if "--" in words else len(words)

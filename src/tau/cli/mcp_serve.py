@@ -7,7 +7,7 @@ import os
 from importlib import import_module
 from typing import NoReturn
 
-from tau.cli.flags import ParsedArguments
+from tau.cli.flags import parse
 from tau.cli.session_options import session_options
 from tau.errors import UsageError
 from tau.records.base import replace
@@ -16,28 +16,30 @@ from tau.runtime.app.options import SessionOptions, SessionTarget
 from tau.runtime.terminal import complain, hide_in_log, log_to_stderr
 from tau.store.paths import agent_dir, working_folder
 
-OWN_FLAGS = ("--cwd",)
 USAGE = "usage: tau mcp serve [--tools A,B] [--cwd DIR] [options]"
 # Flags of sessions that make no sense for a server, which opens a session for each call.
 REFUSED_FLAGS = ("continue", "resume", "session", "session-id", "fork", "output-schema", "record", "print", "mode")
 
 
-def main(arguments: ParsedArguments) -> NoReturn:
-    """Serve. `arguments.words` are `mcp` and `serve`, and the value of --cwd."""
-    if arguments.words[1:2] != ["serve"]:
+def main(words: list[str]) -> NoReturn:
+    """Serve, with the words after `tau mcp serve`."""
+    words, cwd = _split_cwd(words)
+    arguments = parse(words)
+    if arguments.words:
         raise UsageError(USAGE)
-    log_to_stderr(logging.INFO if "verbose" in arguments.flags else logging.WARNING)
-    cwd = _cwd(arguments)
+    if arguments.unknown:
+        raise UsageError(f"Unknown option: {arguments.unknown[0]}. {USAGE}")
     for flag in REFUSED_FLAGS:
         if flag in arguments.flags:
             raise UsageError(f"--{flag} is not for a server. {USAGE}")
+    log_to_stderr(logging.INFO if "verbose" in arguments.flags else logging.WARNING)
     features = import_module("tau.mcp_server.features")
     named = arguments.flags.pop("tools", None)
     names = features.AGENT_TOOLS if named is None else features.checked_names(_list(named))
-    options = session_options(arguments._replace(unknown=[], after={}))
+    options = session_options(arguments)
+    options = replace(options, dialect=options.dialect or "default")  # the user's setting is for clients of pi
     target = SessionTarget(kept=options.session.kept, folder=options.session.folder)
-    serve = import_module("tau.mcp_server.stdio").serve
-    serve(_load, replace(options, session=target), cwd, names)
+    import_module("tau.mcp_server.stdio").serve(_load, replace(options, session=target), cwd, names)
     raise AssertionError("a front end ends the process")
 
 
@@ -49,21 +51,22 @@ def _load(options: SessionOptions, cwd: str) -> SessionFactory:
     return factory.with_sandbox()
 
 
-def _cwd(arguments: ParsedArguments) -> str:
-    """The folder of --cwd, which is a flag of this command alone. Raises UsageError."""
-    words = arguments.words[2:]
-    given = [word for word in arguments.unknown if word.partition("=")[0] != "--cwd"]
-    inline = [word.partition("=")[2] for word in arguments.unknown if word.startswith("--cwd=")]
-    if given or len(words) > ("cwd" in arguments.after):
-        raise UsageError(USAGE)
-    if not inline and not words:
-        if arguments.unknown:
+def _split_cwd(words: list[str]) -> tuple[list[str], str]:
+    """Split off --cwd, which is a flag of this command alone. Raises UsageError."""
+    rest, folder = list[str](), working_folder()
+    remaining = iter(words)
+    for word in remaining:
+        name, equals, value = word.partition("=")
+        if name != "--cwd":
+            rest.append(word)
+            continue
+        given = value if equals else next(remaining, "")
+        if not given:
             raise UsageError("--cwd needs a value: DIR")
-        return working_folder()
-    folder = os.path.realpath(os.path.join(working_folder(), os.path.expanduser((inline or words)[-1])))
-    if not os.path.isdir(folder):
-        raise UsageError(f"--cwd: there is no folder {folder}")
-    return folder
+        folder = os.path.realpath(os.path.join(working_folder(), os.path.expanduser(given)))
+        if not os.path.isdir(folder):
+            raise UsageError(f"--cwd: there is no folder {folder}")
+    return rest, folder
 
 
 def _list(text: str) -> list[str]:

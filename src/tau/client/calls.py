@@ -94,6 +94,14 @@ class Calls:
         """Give the model exactly these tools, from its next call on. Only tau supports this."""
         await self.call(c.SetActiveTools(list(names)))
 
+    async def get_mcp_servers(self) -> r.McpServers:
+        """Return the configured MCP servers and their states; not supported by pi."""
+        return read(r.McpServers, await self.call(c.GetMcpServers()), "get_mcp_servers")
+
+    async def restart_mcp_server(self, server: str) -> r.McpServerRow:
+        """Start an MCP server again, also one that failed too often; not supported by pi."""
+        return read(r.McpServerRow, await self.call(c.RestartMcpServer(server)), "restart_mcp_server")
+
     # Model and thinking.
 
     async def set_model(self, provider: str, model_id: str) -> Model:

@@ -73,10 +73,14 @@ class Heard:
 
     def start(self, snapshot: Snapshot) -> None:
         """Take a snapshot as known: the client asks for what it wants to know."""
-        self._session = snapshot.session
-        self._told.extend(identity(message) for message in _messages(snapshot))
+        self.know(snapshot)
         self._in_run = self._unsettled = snapshot.state.is_streaming
         self._in_turn = self._in_run
+
+    def know(self, snapshot: Snapshot) -> None:
+        """Take the messages of a snapshot as told, but not what is in progress."""
+        self._session = snapshot.session
+        self._told.extend(identity(message) for message in _messages(snapshot))
 
     def on_line(self, line: bytes) -> None:
         """Follow an event that the client is told."""

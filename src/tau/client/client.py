@@ -15,7 +15,7 @@ import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from tau.client.addresses import find_address
 from tau.client.calls import Calls, Images
@@ -87,6 +87,7 @@ class RpcClient(Calls):
         dialect: str = "1.5",
         reconnect: bool = True,
         timeout: float | None = 60.0,
+        tools: Sequence[Tool | Callable[..., Any]] = (),
     ) -> Self:
         """Return a client for a session of a host (`tau serve`): `session` is its id, `open` the fields of a session to
         open; without either, a new session is opened.
@@ -97,14 +98,14 @@ class RpcClient(Calls):
 
         `url` is "unix:" for the host of this user, "unix:/path" or "http://host:port"; `token` is the one to send,
         by default that of the agent folder if the host runs here. In the dialect "1.5" message_update events carry
-        only what is new; "default" adds the message so far.
+        only what is new; "default" adds the message so far. `tools` are functions of this program, as `set_tools`; they
+        are offered again after a lost connection.
         """
-        client = cls(timeout=timeout)
-        client._make_line = remote_line(
-            find_address(url, token), session=session, open=open, dialect=dialect, reconnect=reconnect
-        )
-        client._settles = True
-        client._handlers = Handlers(shared=True)
+        address = find_address(url, token)
+        make_line = remote_line(address, session=session, open=open, dialect=dialect, reconnect=reconnect)
+        client = client_over(make_line, cls, timeout=timeout)
+        if tools:
+            client._require_host_tools().use(tools)
         return client
 
     # Process.
@@ -264,6 +265,23 @@ class RpcClient(Calls):
         function that unsubscribes the handler.
         """
         return self._handlers.dialogs.add(handler, methods)
+
+
+ClientT = TypeVar("ClientT", bound=RpcClient)
+
+
+def client_over(make_line: MakeLine, kind: type[ClientT], *, timeout: float | None = 60.0) -> ClientT:
+    """Return a client for the session of a host that this line leads to."""
+    client = kind(timeout=timeout)
+    client._make_line = make_line
+    client._settles = True
+    client._handlers = Handlers(shared=True)
+    return client
+
+
+async def send_line(client: RpcClient, line: bytes) -> None:
+    """Send a line that has no response, such as the answer to a dialog."""
+    await client._require_connection().line.write(line + b"\n")
 
 
 def command_line(

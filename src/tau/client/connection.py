@@ -12,6 +12,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from tau.client.events import LineHead, RpcEvent, UnknownEvent, read_event
@@ -35,6 +36,18 @@ SLOW_COMMANDS = set(
 )
 INTERRUPTING_COMMANDS = {"abort", "new_session", "switch_session", "fork", "clone"}
 STATE_POLL_S = 1.0
+# Called with the id of a command before it is sent: events such as bash_execution_update carry it.
+noted_id: ContextVar[Callable[[str], None] | None] = ContextVar("noted_id", default=None)
+
+
+@contextmanager
+def noted_ids(note: Callable[[str], None]) -> Iterator[None]:
+    """Call `note` with the ids of the commands that are sent in this block."""
+    token = noted_id.set(note)
+    try:
+        yield
+    finally:
+        noted_id.reset(token)
 
 
 class Connection:
@@ -80,6 +93,8 @@ class Connection:
         self._check_open()
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         call, line = self._pending.register(command, answer, self._idle.runs)
+        if (note := noted_id.get()) is not None:
+            note(call.id)
         seconds = None if call.command in SLOW_COMMANDS else self._timeout
         with self._keep_reading():
             try:

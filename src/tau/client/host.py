@@ -9,6 +9,7 @@ async with tau.connect() as host:
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Generator
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -19,9 +20,10 @@ from tau.client.connection import Connection
 from tau.client.errors import AgentGone
 from tau.client.events import SessionListEvent
 from tau.client.opening import as_command, host_connection
-from tau.client.remote import RemoteLine
+from tau.client.remote import UNNOTICED_ID, RemoteLine
 from tau.client.replies import read
-from tau.records.base import Record
+from tau.client.stream import Events
+from tau.records.base import Record, encode
 from tau.records.host_commands import CloseSession, ListHostSessions, WatchSessions, Who
 from tau.records.host_events import (
     ClientRow,
@@ -36,7 +38,7 @@ from tau.records.host_events import (
 
 T = TypeVar("T", bound=Record)
 ClientRows = list[ClientRow]
-WATCH = b'{"id":"req_0","type":"watch_sessions","enabled":true}\n'
+WATCH = encode({"id": UNNOTICED_ID, "type": "watch_sessions", "enabled": True}) + b"\n"
 
 
 def connect(url: str = "unix:", *, token: str | None = None, reconnect: bool = True) -> HostClient:
@@ -45,6 +47,8 @@ def connect(url: str = "unix:", *, token: str | None = None, reconnect: bool = T
 
 
 class HostClient:
+    """The sessions of a host: list, open, watch and close them. Use it with `async with`, or await it."""
+
     def __init__(
         self, url: str = "unix:", *, token: str | None = None, reconnect: bool = True, timeout: float | None = 60.0
     ) -> None:
@@ -52,6 +56,7 @@ class HostClient:
         self._address = find_address(url, token)
         self._reconnect, self._timeout = reconnect, timeout
         self._connection: Connection | None = None
+        self._watching: asyncio.Future[bytes] | None = None
 
     async def start(self) -> None:
         """Connect. Raises AgentGone if there is no host, or if it refuses."""
@@ -115,15 +120,14 @@ class HostClient:
         """List the clients of a session."""
         return (await self._call(Clients, Who(session), "who")).clients
 
-    async def watch(self) -> AsyncGenerator[SessionListEvent, None]:
-        """Yield SessionOpened, SessionClosed and SessionStatus events."""
+    def watch(self) -> AsyncGenerator[SessionListEvent, None]:
+        """Return the SessionOpened, SessionClosed and SessionStatus events from now on, for `async for`."""
         connection = self._require_connection()
-        async with connection.events(None) as events:
-            await connection.call(as_command(WatchSessions(True)))
-            self._line.on_every_connection = WATCH
-            async for event in events:
-                if isinstance(event, SessionOpened | SessionClosed | SessionStatus):
-                    yield event
+        events = connection.events(None)
+        self._line.on_every_connection = WATCH
+        self._watching = asyncio.ensure_future(connection.call(as_command(WatchSessions(True))))
+        self._watching.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return _session_events(events)
 
     async def _call(self, kind: type[T], command: Any, name: str) -> T:
         return read(kind, await self._require_connection().call(as_command(command)), name)
@@ -138,3 +142,10 @@ class HostClient:
         line = self._require_connection().line
         assert isinstance(line, RemoteLine)
         return line
+
+
+async def _session_events(events: Events) -> AsyncGenerator[SessionListEvent, None]:
+    async with events:
+        async for event in events:
+            if isinstance(event, SessionOpened | SessionClosed | SessionStatus):
+                yield event

@@ -131,7 +131,7 @@ class HostTools:
             self._unsent[result.request_id] = result
             return
         except CommandError as error:
-            if "no tool request" not in str(error):  # else the agent has stopped waiting for it
+            if str(error).startswith("content"):  # else the agent does not wait for it any more
                 await self._send_refusal(result.request_id, error)
         self._answered.append(result.request_id)
 

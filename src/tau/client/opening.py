@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -52,9 +53,10 @@ def remote_line(
     if session is not None and open is not None:
         raise UsageError("Give session= to attach to a session, or open= to open one, but not both.")
     command = None if session is not None else open_command(open or {})
+    name = f"{Binding.client} {secrets.token_hex(4)}"  # by which the host knows the lender of a tool when it is back
 
     def make_line(on_line: OnLine, on_end: OnEnd) -> Line:
-        binding = Binding(session=session, dialect=dialect)
+        binding = Binding(session=session, dialect=dialect, client=name)
         return SessionLine(address, binding, command, on_line, on_end, reconnect=reconnect)
 
     return make_line

@@ -24,6 +24,7 @@ class PendingRequest:
     `runs` is the number of runs that had started when it was sent.
     """
 
+    id: str
     command: str
     answer: FutureLike
     runs: int
@@ -55,7 +56,7 @@ class PendingRequests:
         # Null is meaningful inside a schema and in details.
         fields |= {name: declared[name] for name in ("outputSchema", "tools", "details") if name in fields}
         slash = isinstance(command, Prompt) and command.message.lstrip().startswith("/")
-        call = self._calls[id] = PendingRequest(fields["type"], answer, runs, slash)
+        call = self._calls[id] = PendingRequest(id, fields["type"], answer, runs, slash)
         return call, encode({"id": id, **fields}) + b"\n"
 
     def resolve(self, id: Any, command: str | None, success: bool) -> PendingRequest | None:

@@ -21,6 +21,7 @@ from tau.client.links import Link, Refused, Unreachable, dial
 from tau.client.unanswered import Number, Unanswered, head_of, number_of
 from tau.errors import TauError
 from tau.records.base import UNSET, BadRecord, Record, UnsetType, decode, encode
+from tau.records.events import ToolRequest, ToolRequestCancelled
 from tau.records.host_commands import PROTOCOL_VERSION
 from tau.records.host_events import HOST_CHANNEL_EVENTS, Attached, HelloReply
 from tau.wire.lines import LineTooLong
@@ -30,9 +31,11 @@ MAX_DELAY_S = 10.0
 FIRST_ATTEMPTS = 4
 HELLO_TIMEOUT_S = 10.0
 HELLO_ID = "hello"
+UNNOTICED_ID = "req_0"  # the response to it is ignored
 STDERR_BYTES = 64 * 1024
 RETRY_LATER = ("Too many sessions are open.", "The host is closing.")
-CHANNEL_EVENTS = {str(kind.__struct_config__.tag) for kind in HOST_CHANNEL_EVENTS}
+# Events without a number: those of the channel, and calls of the tools of this client.
+CHANNEL_EVENTS = {str(kind.__struct_config__.tag) for kind in (*HOST_CHANNEL_EVENTS, ToolRequest, ToolRequestCancelled)}
 
 
 class LostAtOnce(Unreachable):
@@ -110,6 +113,7 @@ class RemoteLine:
     ) -> None:
         self._address, self._binding, self._reconnect = address, binding, reconnect
         self._on_line, self._on_end = on_line, on_end
+        self._name = f"{binding.client} {secrets.token_hex(4)}"  # the host recognises a client that comes back
         self._cursor = Cursor(binding.session)
         self._unanswered = Unanswered(secrets.token_hex(8))
         self._link: Link | None = None
@@ -237,7 +241,7 @@ class RemoteLine:
             "id": HELLO_ID,
             "type": "hello",
             "version": PROTOCOL_VERSION,
-            "client": binding.client,
+            "client": self._name,
             "dialect": binding.dialect,
             "session": cursor.session,
             "after": cursor.after,
@@ -334,8 +338,8 @@ class RemoteLine:
             self._on_unnumbered(line)
         elif number.is_response:
             self._delay = 0.0
-            self._unanswered.resolve(number.line)
-            self._on_line(number.line)
+            if self._unanswered.resolve(number.line):
+                self._on_line(number.line)
         else:
             self._on_event(number)
 
@@ -355,7 +359,8 @@ class RemoteLine:
         kind = head_of(line).type
         if kind == "response":
             self._delay = 0.0
-            self._unanswered.resolve(line)
+            if not self._unanswered.resolve(line):
+                return
         elif kind == "snapshot":
             self._cursor.jump_to(decode(Place, line, nesting=None))
         elif self._cursor.stream is not None and kind not in CHANNEL_EVENTS:

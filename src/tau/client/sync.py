@@ -121,11 +121,19 @@ class RpcClient(SyncCalls):
         dialect: str = "1.5",
         reconnect: bool = True,
         timeout: float | None = 60.0,
+        tools: Sequence[Tool | Callable[..., Any]] = (),
     ) -> Self:
         """Return a client for a session of a host, see `tau.RpcClient.connect`."""
         facade = cls()
         facade._peer = client.RpcClient.connect(
-            url, token=token, session=session, open=open, dialect=dialect, reconnect=reconnect, timeout=timeout
+            url,
+            token=token,
+            session=session,
+            open=open,
+            dialect=dialect,
+            reconnect=reconnect,
+            timeout=timeout,
+            tools=tools,
         )
         return facade
 
@@ -187,6 +195,11 @@ class RpcClient(SyncCalls):
     def exit_code(self) -> int | None:
         """None while the agent runs; a negative signal number if a signal killed it."""
         return self._peer.exit_code
+
+    @property
+    def running(self) -> bool:
+        """True from `start` until the agent is gone."""
+        return self._peer.running
 
     # Events.
 

@@ -32,6 +32,8 @@ class SyncCalls:
     get_commands = blocking(Calls.get_commands)
     get_tools = blocking(Calls.get_tools)
     set_active_tools = blocking(Calls.set_active_tools)
+    get_mcp_servers = blocking(Calls.get_mcp_servers)
+    restart_mcp_server = blocking(Calls.restart_mcp_server)
     set_model = blocking(Calls.set_model)
     cycle_model = blocking(Calls.cycle_model)
     get_available_models = blocking(Calls.get_available_models)

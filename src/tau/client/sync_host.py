@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterator
+from collections.abc import AsyncGenerator, Coroutine, Iterator
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -82,8 +82,13 @@ class HostClient:
         return RpcClient.connect(self._url, token=self._token, session=session, reconnect=self._reconnect)
 
     def watch(self) -> Iterator[SessionListEvent]:
-        """Yield SessionOpened, SessionClosed and SessionStatus events."""
-        events = self._peer.watch()
+        """Return the SessionOpened, SessionClosed and SessionStatus events from now on."""
+        return self._each(self._wait(self._watch()))
+
+    async def _watch(self) -> AsyncGenerator[SessionListEvent, None]:
+        return self._peer.watch()
+
+    def _each(self, events: AsyncGenerator[SessionListEvent, None]) -> Iterator[SessionListEvent]:
         try:
             while (event := self._wait(_next(events))) is not None:
                 yield event
@@ -92,6 +97,5 @@ class HostClient:
                 self._wait(events.aclose())
 
 
-async def _next(events: Any) -> SessionListEvent | None:
-    found: SessionListEvent | None = await anext(events, None)
-    return found
+async def _next(events: AsyncGenerator[SessionListEvent, None]) -> SessionListEvent | None:
+    return await anext(events, None)

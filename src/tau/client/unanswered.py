@@ -17,8 +17,11 @@ from tau.records.base import BadRecord, Raw, Record, decode, encode, parse
 MAX_ANSWERS = 64  # to dialogs, which have no response
 # Commands that may be carried out twice, by their beginnings.
 HARMLESS = ("get_", "list_", "set_", "abort", "who", "ping", "watch_")
-READING = ("get_", "list_", "who", "ping", "watch_")
+# Commands that must be carried out again for every connection, or that change nothing: they have no key.
+WITHOUT_KEY = ("get_", "list_", "who", "ping", "watch_", "set_tools")
 MESSAGES = ("prompt", "steer", "follow_up")  # their keys are in the session file
+SET_TOOLS = "set_tools"
+OFFER_ID = b'"tools of the client"'  # the id of a set_tools that is sent again
 UNKNOWN_OUTCOME = "The session was opened again before the host answered: it is not known whether this was carried out."
 LAST_FIELD = re.compile(rb',"(seq|asOf)":(\d+)}\Z')
 LAST_FIELD_BYTES = 32
@@ -79,6 +82,7 @@ class Unanswered:
         self._count = 0
         self._sent: list[Sent] = []
         self._answers: deque[bytes] = deque(maxlen=MAX_ANSWERS)
+        self._offered = b""  # the last set_tools: its tools belong to a connection, so every connection needs it
 
     def __len__(self) -> int:
         return len(self._sent)
@@ -104,7 +108,9 @@ class Unanswered:
             self._answers.append(line + b"\n")
             return line + b"\n"
         command = head.type if isinstance(head.type, str) else "parse"
-        if head.key is None and command != "parse" and not command.startswith(READING):
+        if command == SET_TOOLS:
+            self._offered = _with_id(line, OFFER_ID) + b"\n"
+        elif head.key is None and command != "parse" and not command.startswith(WITHOUT_KEY):
             line = self._with_key(line)
         sent = Sent(command, bytes(head.id), line + b"\n")
         self._sent.append(sent)
@@ -117,17 +123,23 @@ class Unanswered:
         self._count += 1
         return b'%b,"key":"%b-%d"}' % (body[:-1], self._prefix.encode(), self._count)
 
-    def resolve(self, response: bytes) -> None:
-        """Forget the command that a response belongs to: the oldest one with its id and name."""
+    def resolve(self, response: bytes) -> bool:
+        """Forget the command that a response belongs to: the oldest one with its id and name.
+
+        Returns False for a response that answers nothing that the client has sent.
+        """
         head = head_of(response)
+        if bytes(head.id) == OFFER_ID:
+            return False
         for index, sent in enumerate(self._sent):
             if sent.id == bytes(head.id) and sent.command == head.command:
                 del self._sent[index]
-                return
+                break
+        return True
 
     def to_repeat(self) -> bytes:
         """Everything to send again on a new connection to the same stream, in its order."""
-        return b"".join([*self._answers, *(sent.line for sent in self._sent)])
+        return b"".join([self._offered, *self._answers, *(sent.line for sent in self._sent)])
 
     def to_repeat_in_new_stream(self) -> tuple[bytes, list[bytes]]:
         """The same after the session was opened again: what to send, and error responses for the rest, without LF."""
@@ -135,7 +147,13 @@ class Unanswered:
         lost = [sent for sent in self._sent if sent not in again]
         self._sent[:] = again
         self._answers.clear()
-        return b"".join(sent.line for sent in again), [_failure(sent) for sent in lost]
+        return b"".join([self._offered, *(sent.line for sent in again)]), [_failure(sent) for sent in lost]
+
+
+def _with_id(line: bytes, id: bytes) -> bytes:
+    """A command with another id."""
+    value = parse(line, nesting=None)
+    return encode({**value, "id": Raw(id)}) if isinstance(value, dict) else line
 
 
 def _failure(sent: Sent) -> bytes:

@@ -129,6 +129,10 @@ OPEN: dict[str, Check] = {
     "record": _or_none(PATH),
     "replay": _or_none(PATH),
     "sandbox": _or_none(_one_of(get_args(SandboxLevel))),
+    "mcp_servers": Check(
+        lambda value: isinstance(value, Mapping) and all(isinstance(entry, Mapping) for entry in value.values()),
+        "a mapping of server names to entries as in mcp.json",
+    ),
     "agent_dir": _or_none(PATH),
     "env": _or_none(STRING_MAP),
     "script": _or_none(

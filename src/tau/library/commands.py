@@ -24,6 +24,8 @@ from tau.records.replies import (
     ContextUsage,
     Forked,
     ForkPoint,
+    McpServerRow,
+    McpServers,
     Navigated,
     Queues,
     SessionRow,
@@ -149,6 +151,14 @@ class Commands:
     async def commands(self) -> list[SlashCommand]:
         """Return the slash commands: commands of extensions, prompt templates and skills."""
         return await self._require_handle().commands()
+
+    async def mcp_servers(self) -> McpServers:
+        """Return the configured MCP servers and their states. Starts none."""
+        return await self._require_handle().mcp_servers()
+
+    async def restart_mcp_server(self, name: str) -> McpServerRow:
+        """Start an MCP server again, also one that failed too often."""
+        return await self._require_handle().restart_mcp_server(name)
 
     # Messages.
 

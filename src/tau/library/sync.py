@@ -193,6 +193,8 @@ class Agent:
     last_text = in_loop(Peer.last_text)
     system_prompt = blocking(Peer.system_prompt)
     commands = blocking(Peer.commands)
+    mcp_servers = blocking(Peer.mcp_servers)
+    restart_mcp_server = blocking(Peer.restart_mcp_server)
 
     # Model, thinking, settings.
 

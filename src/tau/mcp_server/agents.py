@@ -23,6 +23,7 @@ from tau.runtime.app.factory import SessionFactory
 from tau.runtime.app.handle import SessionHandle
 from tau.runtime.app.options import SessionOptions, SessionTarget
 from tau.runtime.services import Client, Mode
+from tau.runtime.session.operations import as_path
 
 logger = logging.getLogger(__name__)
 MAX_OPEN_SESSIONS = 32  # of which the idle ones are closed, the oldest first
@@ -172,7 +173,7 @@ class Agents:
         return result
 
     async def _new(self, given: Mapping[str, Any], call: Call) -> AgentSession:
-        cwd = os.path.realpath(os.path.join(self._cwd, os.path.expanduser(given.get("cwd", "."))))
+        cwd = os.path.realpath(os.path.join(self._cwd, as_path("cwd", given.get("cwd", "."))))
         if not os.path.isdir(cwd):
             raise CommandError(f"cwd: there is no folder {cwd}")
         options = self._options

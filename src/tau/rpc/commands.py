@@ -279,8 +279,8 @@ def tool_result(session: Operations, command: c.HostToolResult, lender: ToolLend
 
 
 @handles(c.GetTools)
-def get_tools(session: Operations, command: c.GetTools) -> r.ListedTools:
-    return r.ListedTools(session.listed_tools())
+async def get_tools(session: Operations, command: c.GetTools) -> r.ListedTools:
+    return r.ListedTools(await session.listed_tools())
 
 
 @handles(c.SetActiveTools)

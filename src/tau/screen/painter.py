@@ -37,6 +37,7 @@ class Painter:
         self._size = (max(1, rows), max(1, columns))
         self._drawn: list[Line] = []  # from first_visible on
         self._bottom = 1  # the first row that the cursor has not reached
+        self._touched = 0  # the first row that the last frame wrote
         self._pen = _Pen()
         # Rows on the screen for each of `_drawn`, and above the cursor in its own: after a resize. None: as drawn.
         self._resized: tuple[list[int], int] | None = ([], 0)
@@ -45,6 +46,7 @@ class Painter:
         """The bytes that make the screen show `frame`; b"" if it does already."""
         if self._resized is not None:
             self._start(frame.top, *self._resized)
+        self._touched = max(frame.top + len(frame.rows) - 1, 0)
         first = max(frame.top, self.first_visible)
         rows = frame.rows[first - frame.top :]
         self._draw(first, rows)
@@ -56,23 +58,47 @@ class Painter:
         self._pen.show(frame.cursor is not None)
         return self._pen.finish(self.synchronized)
 
-    def resize(self, rows: int, columns: int, *, reflows: bool, live_top: int = 0) -> bytes:
+    def resize(
+        self,
+        rows: int,
+        columns: int,
+        *,
+        reflows: bool,
+        live_top: int = 0,
+        box_top: int = 0,
+        misplaced: bool = False,
+    ) -> bytes:
         """The terminal has a new size. Rows from `live_top` on are drawn again; those above are left to the terminal.
 
-        `live_top` is a row of the last frame: the first that can still change, or the first of the box.
-        A terminal that reflows has split each row into as many as the new width needs. Nothing is written before the
-        next frame.
+        `live_top` is a row of the last frame: the first that can still change, or the first of the box; `box_top` is
+        the first of the box. A terminal that reflows has split each row into as many as the new width needs, and rows
+        above the box that do not fit on the screen any more are in its history: they are left to the terminal, too.
+        `misplaced`: the last frame was drawn on a screen of another size, so that all rows that it wrote are drawn
+        again. Nothing is written before the next frame.
         """
         self._size = (max(1, rows), max(1, columns))
-        kept = min(max(self.first_visible, live_top), self._pen.row)
-        del self._drawn[: max(0, kept - self.first_visible)]
-        self.first_visible = max(self.first_visible, kept)
-        if reflows:
-            heights = [_height(line_width(line), columns) for line in self._drawn]
-            self._resized = heights, (self._pen.column or 0) // max(1, columns)
-        else:
+        if misplaced:
+            live_top, box_top = min(live_top, self._touched), 0
+        self._keep_from(min(max(self.first_visible, live_top), self._pen.row))
+        if not reflows:
             self._resized = [1] * len(self._drawn), 0
+            return b""
+        heights = [_height(line_width(line), columns) for line in self._drawn]
+        within = (self._pen.column or 0) // max(1, columns)
+        at = self._pen.row - self.first_visible
+        above, below = sum(heights[:at]) + within, sum(heights[at:]) - within
+        gone = 0
+        while above + below > self._size[0] and self.first_visible + gone < min(box_top, self._pen.row):
+            above -= heights[gone]
+            gone += 1
+        self._keep_from(self.first_visible + gone)
+        self._resized = heights[gone:], within
         return b""
+
+    def _keep_from(self, row: int) -> None:
+        """Rows above this one stay as they are."""
+        del self._drawn[: max(0, row - self.first_visible)]
+        self.first_visible = max(self.first_visible, row)
 
     def leave(self, frame_top: int) -> bytes:
         """Erase from a row on. The cursor is then visible, at the beginning of that row."""
@@ -133,6 +159,7 @@ class Painter:
                     self._drawn[position] = row
 
     def _replace(self, number: int, old: Line, new: Line) -> None:
+        self._touched = min(self._touched, number)
         pen = self._pen
         change = whole(new, self._size[1] + 1) if old is _STALE else change_of(old, new)
         pen.move(number, change.column)
@@ -151,6 +178,7 @@ class Painter:
             self._pen.move(number, 0)
         else:
             self._new_row()
+        self._touched = min(self._touched, number)
         self._drawn.append(row)
         self._write_on_empty(row)
         hidden = self._bottom - self._size[0] - self.first_visible

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import NoReturn
 
@@ -18,7 +18,9 @@ from tau.records.dialogs import UiRequest
 from tau.records.events import Event
 from tau.runtime.app.batch import Prompt
 from tau.runtime.app.factory import SessionFactory
+from tau.runtime.app.handle import SessionHandle
 from tau.runtime.app.process import SHUTDOWN_TIMEOUT_S, StopRequest, run_and_exit
+from tau.runtime.services import Client
 from tau.tui.exit_summary import ExitSummary, render
 from tau.tui.failures import InterfaceFailures
 from tau.tui.interface import Interface
@@ -32,10 +34,24 @@ SHOWN_AS_EVENTS = "tau.runtime.extensions.registry"  # what it logs is an event 
 
 def serve(factory: SessionFactory, prompts: Sequence[Prompt], *, pick_session: bool = False) -> NoReturn:
     """Run the interface and exit the process."""
-    run_and_exit(lambda: _serve(factory, prompts, pick_session))
+
+    async def open_session(client: Client) -> SessionHandle:
+        return factory.open(client, "tui")
+
+    run_and_exit(lambda: run(factory, prompts, open_session, pick_session=pick_session))
 
 
-async def _serve(factory: SessionFactory, prompts: Sequence[Prompt], pick_session: bool) -> int:
+async def run(
+    factory: SessionFactory,
+    prompts: Sequence[Prompt],
+    open_session: Callable[[Client], Awaitable[SessionHandle]],
+    connect: Callable[[SessionHandle, Interface], None] = lambda handle, interface: None,
+    *,
+    pick_session: bool = False,
+) -> int:
+    """Run the interface on a session until the person leaves. Returns the exit code. `connect` is called when both
+    exist.
+    """
     stop = StopRequest()
     waiting: list[Event | Update | UiRequest] = []  # events from before the interface exists
     interface: Interface | None = None
@@ -53,7 +69,7 @@ async def _serve(factory: SessionFactory, prompts: Sequence[Prompt], pick_sessio
         except Exception as error:  # the run of the agent must not fail because it cannot be shown
             failures.add(error)
 
-    handle = factory.open(client, "tui")  # an error here is printed at the terminal as it was
+    handle = await open_session(client)  # an error here is printed at the terminal as it was
     terminal = Terminal.open(loop)
     stderr: CapturedStderr | None = None
     try:
@@ -61,6 +77,7 @@ async def _serve(factory: SessionFactory, prompts: Sequence[Prompt], pick_sessio
         terminal.on_exit(lambda number: stop.ask(exit_code_of_signal(number)))
         logging.getLogger(SHOWN_AS_EVENTS).setLevel(logging.ERROR)
         stderr = CapturedStderr(partial(interface.say, kind="warning"))
+        connect(handle, interface)
         for event in waiting:
             interface.on_event(event)
         interface.show()

@@ -62,8 +62,8 @@ def session_text(handle: SessionHandle) -> str:
         *([f"Name: {state.session_name}"] if isinstance(state.session_name, str) else []),
         f"File: {state.session_file}" if isinstance(state.session_file, str) else "File: none, only in memory",
         f"Id: {state.session_id}",
-        f"Messages: {stats.user_messages} of yours, {stats.assistant_messages} answers, "
-        f"{stats.tool_calls} tool calls, {stats.total_messages} in all",
+        f"Messages: {stats.user_messages} of yours, {_count(stats.assistant_messages, 'answer')}, "
+        f"{_count(stats.tool_calls, 'tool call')}, {stats.total_messages} in all",
         f"Tokens: {stats.tokens.input:,} in, {stats.tokens.output:,} out, {stats.tokens.cache_read:,} from the cache, "
         f"{stats.tokens.total:,} in all",
     ]
@@ -73,6 +73,10 @@ def session_text(handle: SessionHandle) -> str:
     if usage is not None and usage.tokens is not None:
         lines.append(f"Context: {usage.tokens:,} of {usage.context_window:,} tokens")
     return "\n".join(lines)
+
+
+def _count(number: int, name: str) -> str:
+    return f"{number:,} {name}{'' if number == 1 else 's'}"
 
 
 async def _compact(surface: Surface, rest: str) -> None:
@@ -147,8 +151,17 @@ async def _help(surface: Surface, rest: str) -> None:
     for offered in await surface.handle.commands():
         about = offered.description if isinstance(offered.description, str) else ""
         rows.append((f"/{offered.name}", " ".join(about.split())))
-    width = min(max(len(name) for name, _ in rows), 24)
-    surface.say("\n".join(f"{name:<{width}}  {about}" for name, about in rows))
+    surface.say(table_text(rows))
+
+
+def table_text(rows: Sequence[tuple[str, str]], max_width: int = 24) -> str:
+    """Names and what they mean, in two columns; after a name that is too wide, on a line of its own."""
+    width = min(max(len(name) for name, _ in rows), max_width)
+    lines = []
+    for name, about in rows:
+        between = "  " if len(name) <= width else f"\n{' ' * (width + 2)}"
+        lines.append(f"{name:<{width}}{between}{about}")
+    return "\n".join(lines)
 
 
 async def _redraw(surface: Surface, rest: str) -> None:

@@ -24,7 +24,7 @@ class Display:
         self._painter = Painter(*terminal.size, palette)
         self._tick_s = REMOTE_TICK_S if environment.get("SSH_CONNECTION") else TICK_S
         self._tick: asyncio.TimerHandle | None = None
-        self._frames = FrameScheduler(self._paint, lambda: terminal.ready, frame_interval_s(environment))
+        self._frames = FrameScheduler(self._paint, terminal.take_turn, frame_interval_s(environment))
         self._next_change: Callable[[], float | None] = lambda: None
         self._full_screen: FullScreen | None = None  # on the alternate screen
         self._before_frame: Callable[[], None] = lambda: None
@@ -101,8 +101,15 @@ class Display:
             self._full_screen.resize()
             self.changed(at_once=True)
             return
-        live_top = self._view.transcript.live_top
-        self._painter.resize(rows, columns, reflows=self._terminal.reflows, live_top=live_top)
+        live_top, box_top = self._view.transcript.live_top, self._view.box_top
+        self._painter.resize(
+            rows,
+            columns,
+            reflows=self._terminal.reflows,
+            live_top=live_top,
+            box_top=box_top,
+            misplaced=self._terminal.take_misplaced(),
+        )
         self.changed(at_once=True)
 
     def _on_resume(self) -> None:
@@ -129,8 +136,7 @@ class Display:
         size = Size(*self._terminal.size)
         self._painter.synchronized = self._terminal.facts.synchronized
         data = self._painter.paint(self._view.frame(size, self._painter.first_visible, now))
-        if data:
-            self._terminal.write(data)
+        self._terminal.write_frame(data)
 
     def _schedule_tick(self, now: float) -> None:
         """While something counts time, paint again without an event."""

@@ -22,7 +22,7 @@ import readline
 import signal
 import termios
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
@@ -34,11 +34,12 @@ from tau.core.checks.exit_codes import ANSWERED, FAILED, USAGE, exit_code_of_sig
 from tau.errors import CommandError, TauError
 from tau.records.dialogs import UiRequest
 from tau.records.events import Event
-from tau.runtime.app.batch import Open, Prompt
+from tau.runtime.app.batch import Prompt
 from tau.runtime.app.handle import SessionHandle
 from tau.runtime.app.process import SHUTDOWN_TIMEOUT_S, leave
 from tau.runtime.extensions.dialogs import Question
 from tau.runtime.models.readable_errors import readable_error
+from tau.runtime.services import Client
 from tau.runtime.terminal import complain, say
 from tau.store.files import make_folder
 from tau.store.paths import agent_dir
@@ -54,9 +55,10 @@ log = logging.getLogger(__name__)
 PROMPT = "> "
 HISTORY_LINES = 1000
 RESEND_AFTER_S = 0.1
+OpenOrConnect = Callable[[Client], SessionHandle | Awaitable[SessionHandle]]
 
 
-def serve(open_session: Open, prompts: Sequence[Prompt]) -> NoReturn:
+def serve(open_session: OpenOrConnect, prompts: Sequence[Prompt]) -> NoReturn:
     """Chat until the user exits. The process ends here."""
     code = ANSWERED
     chat: Chat | None = None
@@ -78,7 +80,7 @@ def serve(open_session: Open, prompts: Sequence[Prompt]) -> NoReturn:
 
 
 class Chat:
-    def __init__(self, open_session: Open) -> None:
+    def __init__(self, open_session: OpenOrConnect) -> None:
         self._loop = asyncio.new_event_loop()
         self._desk = TerminalDialogs(self._loop.call_soon_threadsafe)
         self._screen = PlainOutput(self._on_question)
@@ -232,9 +234,10 @@ def _save_history(path: Path) -> None:
 
 
 async def _open(
-    open_session: Open, client: Callable[[Event | Update | UiRequest], None], dialogs: TerminalDialogs
+    open_session: OpenOrConnect, client: Callable[[Event | Update | UiRequest], None], dialogs: TerminalDialogs
 ) -> SessionHandle:
-    handle = open_session(client)
+    opened = open_session(client)
+    handle = opened if isinstance(opened, SessionHandle) else await opened
     dialogs.attach(handle.dialogs)
     await handle.start()
     return handle

@@ -17,6 +17,7 @@ from tau.core.text.terminal_text import escape_for_display
 from tau.screen.input_events import Focus, InputEvent, Reply
 from tau.screen.keys import KeyDecoder
 from tau.tui.job_control import JobControl, stop_process_group
+from tau.tui.size_probe import REPLY, SizeProbe
 from tau.tui.terminal_facts import TerminalFacts
 from tau.tui.terminal_input import TerminalInput
 from tau.tui.terminal_modes import (
@@ -67,6 +68,9 @@ class Terminal:
         self._signals = JobControl(loop, self)
         self._resize = _ResizeTimer(loop, resize_delay(environment), self._resized)
         self._state = _State()
+        self._probe: SizeProbe | None = None
+        if environment.get("TMUX"):
+            self._probe = SizeProbe(loop, self.write, lambda: self.size, self._probed)
         self.facts = TerminalFacts(environment)
 
     @classmethod
@@ -114,6 +118,23 @@ class Terminal:
     def ready(self) -> bool:
         """Whether a frame may be written: the last one is out, and the size is not changing."""
         return self._state.active and self._output.idle and not self._resize.waiting
+
+    def take_turn(self) -> bool:
+        """Whether a frame is written now. Otherwise `on_ready` tells when to try again."""
+        return self.ready and (self._probe is None or self._probe.take())
+
+    def write_frame(self, data: bytes) -> None:
+        """Write what `take_turn` allowed."""
+        self.write(data)
+        if data and self._probe is not None:
+            self._probe.check()
+
+    def take_misplaced(self) -> bool:
+        """Whether a frame was drawn on a screen of another size since this was asked last."""
+        if self._probe is None:
+            return False
+        found, self._probe.misplaced = self._probe.misplaced, False
+        return found
 
     @property
     def input_waits(self) -> bool:
@@ -224,19 +245,38 @@ class Terminal:
         self._state.active = False
         self._resize.cancel()
         self._input.stop()
+        probed = 0 if self._probe is None else self._probe.waiting
+        if self._probe is not None:
+            self._probe.stop()
         left = self._output.take()
         whole = self._tty.write_all(left, LAST_OUTPUT_TIMEOUT_S)
         undo = (b"" if whole else ABORT_FRAME) + self._modes.undo() + END_FRAME
         self._tty.write_all(undo, LAST_OUTPUT_TIMEOUT_S)
         if not self.facts.complete:
-            self._tty.discard_input(LATE_REPLIES_TIMEOUT_S, _until_last_reply())
+            self._tty.discard_input(LATE_REPLIES_TIMEOUT_S, _until_replies("primaryAttributes", 1))
+        elif probed:
+            self._tty.discard_input(LATE_REPLIES_TIMEOUT_S, _until_replies(REPLY, probed))
         self._tty.restore()
 
     def _events(self, events: list[InputEvent]) -> None:
+        events = [event for event in events if not self._is_size(event)]
         for event in events:
             if isinstance(event, Reply | Focus):
                 self._replied(event)
-        self.listeners.input(events)
+        if events:
+            self.listeners.input(events)
+
+    def _is_size(self, event: InputEvent) -> bool:
+        """Whether an event is the answer to a question about the size. It is then taken."""
+        if self._probe is None or not isinstance(event, Reply) or event.name != REPLY:
+            return False
+        return self._probe.reply(event.value)
+
+    def _probed(self, equal: bool) -> None:
+        if equal:
+            self._idle()
+        else:  # the signal will follow
+            self.size_changed()
 
     def _replied(self, reply: Reply | Focus) -> None:
         """Turn on the better way of telling keys apart that the terminal has."""
@@ -297,8 +337,13 @@ class _ResizeTimer:
         self._callback()
 
 
-def _until_last_reply() -> Callable[[bytes], bool]:
-    decoder = KeyDecoder()
-    return lambda data: any(
-        isinstance(event, Reply) and event.name == "primaryAttributes" for event in decoder.feed(data)
-    )
+def _until_replies(name: str, count: int) -> Callable[[bytes], bool]:
+    """Whether so many replies of a name have come."""
+    decoder, seen = KeyDecoder(), 0
+
+    def complete(data: bytes) -> bool:
+        nonlocal seen
+        seen += sum(isinstance(event, Reply) and event.name == name for event in decoder.feed(data))
+        return seen >= count
+
+    return complete

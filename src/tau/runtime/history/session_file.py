@@ -61,9 +61,9 @@ class SessionFile:
         if self._closed:
             raise CommandError("The session is closed: nothing more is recorded in it.")
 
-    def add(self, kind: Any, *values: Any) -> None:
+    def add(self, kind: Any, *values: Any, id: str | None = None) -> None:
         """Add an entry at the leaf. If it cannot be written now, it waits to be written."""
-        entry = self._entry(kind, values)
+        entry = self._entry(kind, values, id)
         try:
             if self._expected and not self._closed:
                 self._write(wire_json(entry))
@@ -88,8 +88,8 @@ class SessionFile:
         """Create the file with the next entry, unless the session is kept in memory."""
         self._expected = self.path is not None
 
-    def _entry(self, kind: Any, values: Iterable[Any]) -> Any:
-        return kind(entry_id(self.tree), self.tree.leaf_id, iso(), *values)
+    def _entry(self, kind: Any, values: Iterable[Any], id: str | None = None) -> Any:
+        return kind(id or entry_id(self.tree), self.tree.leaf_id, iso(), *values)
 
     def _grow(self, entry: Any) -> None:
         self.tree.add(wire_json(entry), entry.id, str(entry.__struct_config__.tag))

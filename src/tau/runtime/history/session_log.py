@@ -8,6 +8,8 @@ acknowledged and not delivered yet in pending_queue.py and pending_bash.py, fork
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +34,7 @@ from tau.records.messages import AnyMessage, Assistant, Custom, StoredMessage, U
 from tau.records.models import Model, ThinkingLevel
 from tau.runtime.clock import iso, now
 from tau.runtime.history.conversation import Conversation, messages_json
-from tau.runtime.history.ids import session_id
+from tau.runtime.history.ids import entry_id, session_id
 from tau.runtime.history.pending_bash import PendingBash
 from tau.runtime.history.pending_queue import PendingQueue
 from tau.runtime.history.session_file import SessionFile, Trouble
@@ -74,8 +76,11 @@ class SessionLog:
         self.problems = Problems([])
         self.lacks_level = False  # the file has no thinking level, or another one: write it before the next prompt
         self._messages: Conversation | None = None
+        self._answer_id: str | None = None  # of the entry of the answer that is being streamed
         # Prompts that are in the conversation before they are announced, with the positions of their entries.
         self._announced_early: list[tuple[AnyMessage, int]] = []
+        self._unannounced: list[int] = []  # positions of entries
+        self._last_message = 0  # position of the message for which `append_message` was called last
 
     @classmethod
     def new(
@@ -136,8 +141,18 @@ class SessionLog:
 
     @property
     def announced_entries(self) -> int:
-        """The number of entries before the first prompt that is accepted and not announced yet."""
-        return min((at for _, at in self._announced_early), default=len(self.tree))
+        """The number of entries before the first message that clients have not been told of yet."""
+        return min([*(at for _, at in self._announced_early), *self._unannounced], default=len(self.tree))
+
+    @contextmanager
+    def unannounced(self) -> Iterator[None]:
+        """The message that was added last is not announced meanwhile: extensions hear of it first."""
+        at = self._last_message
+        self._unannounced.append(at)
+        try:
+            yield
+        finally:
+            self._unannounced.remove(at)
 
     def append_prompt(self, message: AnyMessage, key: CommandKey | None = None) -> None:
         """Add a prompt before its acceptance is announced. Raises CommandError if it cannot be written."""
@@ -152,17 +167,28 @@ class SessionLog:
 
     def append_message(self, message: StoredMessage) -> None:
         """Add a message that is being announced. A prompt was added by `append_prompt` and is not added again."""
-        if any(message is one for one, _ in self._announced_early):
-            self._announced_early = [early for early in self._announced_early if early[0] is not message]
-            return
+        self._last_message = len(self.tree)
+        for early, at in self._announced_early:
+            if early is message:
+                self._announced_early.remove((early, at))
+                self._last_message = at
+                return
         if isinstance(message, User | Custom):
             self.pending_queue.deliver(message)
         conversation = self.messages
         if isinstance(message, Custom):
             self.file.add(CustomMessageEntry, message.custom_type, message.content, message.display, message.details)
+        elif isinstance(message, Assistant):
+            id, self._answer_id = self._answer_id, None
+            self.file.add(MessageEntry, message, id=id)
         else:
             self.file.add(MessageEntry, message)
         conversation.append(message)
+
+    def reserve_answer_id(self) -> str:
+        """The id that the entry of the next answer will have, for a client that is told it while the answer streams."""
+        self._answer_id = entry_id(self.tree)
+        return self._answer_id
 
     def append_custom(self, custom_type: str, data: Any) -> EntryAppended:
         """Add state of an extension, which the model never sees. Returns the event for clients."""

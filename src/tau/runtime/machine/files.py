@@ -25,7 +25,8 @@ from tau.store.procfs import opened_path, shows_process
 from tau.tools import Entry, OpenFile, OpenFolder
 
 CHUNK_BYTES = 1024 * 1024
-MODELS = "models.json"  # lies beside the credential file and may contain keys, too
+# Files beside auth.json that may contain keys or tokens.
+OTHER_SECRET_FILES = ("models.json", "mcp.json", "tau-mcp-auth.json")
 
 _COMMON_FLAGS = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
 _READ_FLAGS = os.O_RDONLY | _COMMON_FLAGS | getattr(os, "O_NONBLOCK", 0)
@@ -160,14 +161,14 @@ class LocalFiles:
 
     def _holds_keys(self, real: str, status: os.stat_result) -> bool:
         folder, name = os.path.split(self._keys)
-        if any(_is_same(path, status) for path in (self._keys, os.path.join(folder, MODELS))):
+        names = (name, *OTHER_SECRET_FILES)
+        if any(_is_same(os.path.join(folder, one), status) for one in names):
             return True
         if self._is_of_server(os.path.join(folder, SERVER_FOLDER), real, status):
             return True
         # Temporary files that store.files.replace_file renames to their final name; a crash can leave one behind.
-        return os.path.basename(real).startswith((f".{name}.", f".{MODELS}.")) and _is_same(
-            folder, os.stat(os.path.dirname(real))
-        )
+        drafts = tuple(f".{one}." for one in names)
+        return os.path.basename(real).startswith(drafts) and _is_same(folder, os.stat(os.path.dirname(real)))
 
     def _is_of_server(self, serve: str, real: str, status: os.stat_result) -> bool:
         """True for the files of `tau serve`: tokens and logins."""

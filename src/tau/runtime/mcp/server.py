@@ -20,7 +20,7 @@ from tau.mcp.config import ServerConfig
 from tau.mcp.definitions import Listing, changed_tools
 from tau.mcp.messages import ClientProfile, McpError
 from tau.runtime.mcp.connection import Connection, RequestOptions
-from tau.runtime.mcp.handshake import Connected, connect, fetch_listing, stderr_of
+from tau.runtime.mcp.handshake import Connected, MakeConnection, connect, fetch_listing, stderr_of
 from tau.runtime.mcp.stdio import StdioTransport
 
 log = logging.getLogger(__name__)
@@ -91,6 +91,11 @@ class McpServer:
     @property
     def name(self) -> str:
         return self.config.name
+
+    @property
+    def is_closed(self) -> bool:
+        """True if it can no longer be started."""
+        return self._closed
 
     # Requests.
 
@@ -194,8 +199,7 @@ class McpServer:
         try:
             async with asyncio.timeout(config.startup_timeout):
                 await environment.prepare(config)
-                known = None if self.listing is None else self.listing.era
-                connected = await connect(make, environment.client, known, config.startup_timeout)
+                connected = await self._connect(make)
                 made = [connected.connection]
                 listing = await fetch_listing(connected, config.startup_timeout, environment.now())
         except TimeoutError:
@@ -213,6 +217,15 @@ class McpServer:
         self._start_idle_timer()
         await environment.save(config, listing)
         return connected
+
+    async def _connect(self, make: MakeConnection) -> Connected:
+        client, known = self._environment.client, None if self.listing is None else self.listing.era
+        try:
+            return await connect(make, client, known, self.config.startup_timeout)
+        except McpError as error:
+            if not error.login or not await self._environment.new_token(self.config):
+                raise
+        return await connect(make, client, known, self.config.startup_timeout)
 
     def _failed_start(self, made: list[Connection], error: McpError) -> McpError:
         for connection in made:

@@ -44,6 +44,7 @@ class StdioTransport:
         self._readers: list[_PipeReader] = []
         self._decoder = LineDecoder(MAX_MESSAGE_BYTES)
         self._stderr = bytearray()
+        self._terminated = False  # it was asked to end
 
     @property
     def stderr(self) -> str:
@@ -95,14 +96,15 @@ class StdioTransport:
         if self._stdin is not None:
             self._stdin.close()
         if self._job is not None and not self._job.ended.done():
-            if not await self._ended_within(grace_s):
+            if not await self._ended_within(grace_s) and not self._terminated:
                 self._job.terminate()
-                await self._ended_within(min(grace_s, TERMINATE_S) if grace_s else TERMINATE_S)
+                await self._ended_within(min(grace_s, TERMINATE_S))
             await self._job.end()
         self._close_pipes()
 
     def terminate(self) -> None:
         """Ask the process to end: close stdin and send SIGTERM. Does not wait."""
+        self._terminated = True
         self._receiver = None
         if self._stdin is not None:
             self._stdin.close()

@@ -27,7 +27,17 @@ SEARCH_NAME = "tool_search"
 RESOURCE_NAMES = ("list_mcp_resources", "list_mcp_resource_templates", "read_mcp_resource")
 
 
-class Servers(Protocol):
+class Searchable(Protocol):
+    """Tools that the model has to search for."""
+
+    def deferred(self) -> list[SearchableTool]:
+        """The tools that can be searched for."""
+
+    async def load(self, names: list[str]) -> None:
+        """Offer these deferred tools from the next model call on."""
+
+
+class Servers(Searchable, Protocol):
     """The servers of a session, as their tools see them."""
 
     def asker(self, server: str) -> Asker | None:
@@ -38,11 +48,8 @@ class Servers(Protocol):
 
     def with_resources(self) -> list[McpServer]: ...
 
-    def deferred(self) -> list[SearchableTool]:
-        """The tools that can be searched for."""
-
-    async def load(self, names: list[str]) -> None:
-        """Offer these deferred tools from the next model call on."""
+    async def used(self, name: str) -> None:
+        """A tool is called: if it was deferred, it is offered from now on."""
 
 
 def server_tool(servers: Servers, server: McpServer, offered: OfferedTool) -> Tool:
@@ -50,6 +57,7 @@ def server_tool(servers: Servers, server: McpServer, offered: OfferedTool) -> To
     definition = offered.definition
 
     async def run(arguments: dict[str, Any], context: ToolContext) -> Outcome:
+        await servers.used(offered.name)
         result = await call_tool(servers, server, offered, arguments, context)
         writer = ResultWriter(context.machine, resize=context.resize)
         return await writer.outcome(result)
@@ -110,12 +118,12 @@ class _ProgressLimit:
 # Tool search.
 
 
-def search_tool(servers: Servers) -> Tool:
+def search_tool(tools: Searchable) -> Tool:
     async def run(arguments: dict[str, Any], context: ToolContext) -> Outcome:
-        found = find_tools(arguments["query"], servers.deferred(), int(arguments.get("limit") or 5))
+        found = find_tools(arguments["query"], tools.deferred(), int(arguments.get("limit") or 5))
         if not found:
             return Outcome([Text("No tool fits. Try other words.")])
-        await servers.load([tool.name for tool in found])
+        await tools.load([tool.name for tool in found])
         lines = [f"- {tool.name}: {tool.description.strip().partition(chr(10))[0][:200]}" for tool in found]
         return Outcome([Text("\n".join(["These tools can be called from now on:", *lines]))])
 

@@ -95,6 +95,8 @@ class ToolRunner:
         self._program_tools: dict[str, Tool] = {}  # added by the embedding program while the session is open
         self._extra_tools: Mapping[str, Tool] = {}  # for the current prompt; they shadow others of the same name
         self.host_tools: Mapping[str, Tool] = {}  # lent by clients; they shadow built-in tools of the same name
+        self.deferred_tools: Mapping[str, Tool] = {}  # of clients, that the model does not have, but may call
+        self.search_tool = ""  # the name of the tool that searches for them
         self.permission_gate = permission_gate
         self.observer: SessionObserver | None = None
         # Takes the id of a call, a path, and the contents before and after; called in a thread. For a front end.
@@ -116,10 +118,10 @@ class ToolRunner:
     @property
     def _added_tools(self) -> Mapping[str, Tool]:
         """Tools that the model has without being selected, unless `set_active` leaves them out."""
-        added = self.extension_tools
-        if self.host_tools:
-            added = {**added, **self.host_tools}
-        return added if self.mcp is None else {**added, **self.mcp.offered}
+        offered = {} if self.mcp is None else self.mcp.offered
+        if not offered and not self.host_tools:
+            return self.extension_tools
+        return {**self.extension_tools, **offered, **self.host_tools}
 
     @property
     def tools(self) -> Mapping[str, Tool]:
@@ -138,8 +140,10 @@ class ToolRunner:
 
     def source(self, name: str) -> ToolSource:
         """Where a tool comes from."""
-        if name in self.host_tools:
+        if name in self.host_tools or name in self.deferred_tools:
             return "host"
+        if self.mcp is not None and name in self.mcp.offered:
+            return "mcp"
         if name in self.extension_tools:
             return "extension"
         own = self._program_tools.get(name) or self._services.tools.get(name)
@@ -205,7 +209,7 @@ class ToolRunner:
         gate, observer = self.permission_gate, self.observer
         if gate is None or call.name in self._extra_tools:
             return None
-        if self.mcp is not None and gate.asks_only and self.mcp.is_harmless(call.name):
+        if gate.asks_only and self._is_harmless(call.name):
             return None
         if observer is None:
             return await gate.permit(call, arguments)
@@ -228,8 +232,12 @@ class ToolRunner:
             raise ToolError(f"Tool {call.name} not found")
         return await tool.run(arguments, context)
 
+    def _is_harmless(self, name: str) -> bool:
+        """True for a tool that `--permissions ask` need not ask about."""
+        return name == self.search_tool or (self.mcp is not None and self.mcp.is_harmless(name))
+
     def _find(self, name: str) -> Tool | None:
-        tool = self.tools.get(name)
+        tool = self.tools.get(name) or self.deferred_tools.get(name)
         return self.mcp.find(name) if tool is None and self.mcp is not None and self._active is None else tool
 
     async def run_builtin(

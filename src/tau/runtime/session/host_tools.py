@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
 from tau.core.checks.host_tools import Content, check_host_tools, checked_content
 from tau.errors import CommandError, ToolError
-from tau.records.base import UNSET, Value
+from tau.records.base import UNSET, Value, replace
 from tau.records.commands import HostTool
 from tau.records.events import Outcome, ToolRequest, ToolRequestCancelled
 from tau.records.messages import Image, Text
@@ -23,6 +24,9 @@ from tau.tools import Tool, ToolContext
 from tau.tools.partial_result import ErrorResult
 from tau.tools.registry import MODULES
 from tau.tools.result_limits import fit_result
+
+if TYPE_CHECKING:
+    from tau.runtime.session.mcp_access import McpAccess
 
 Send = Callable[[ToolRequest | ToolRequestCancelled], None]
 CancelReason = Literal["aborted", "timeout", "session"]
@@ -53,10 +57,15 @@ class OpenRequest:
 class HostTools:
     """The tools that the clients of a session lend. `switching` is true while another session is being opened."""
 
-    def __init__(self, tool_runner: ToolRunner, switching: Callable[[], bool]) -> None:
+    def __init__(
+        self, tool_runner: ToolRunner, switching: Callable[[], bool], mcp: Callable[[], McpAccess | None] = lambda: None
+    ) -> None:
         self._tool_runner = tool_runner
         self._switching = switching
+        self._mcp = mcp
         self._lenders: list[ToolLender] = []
+        self._search: Tool | None = None  # if there are deferred tools
+        self._loaded: list[str] = []  # deferred tools that were searched for
 
     def lender(self, send: Send) -> ToolLender:
         """Add a client. `send` sends it an event, at once and without waiting."""
@@ -69,13 +78,45 @@ class HostTools:
     def taken_names(self, lender: ToolLender) -> dict[str, str]:
         """Whose tools the names are that this lender cannot use."""
         others = (other for other in self._lenders if other is not lender)
+        mcp = self._tool_runner.mcp
         return {
             **{name: "an extension" for name in self._tool_runner.extension_tools},
+            **{name: "an MCP server" for name in (() if mcp is None else mcp.offered)},
             **{name: "another client" for other in others for name in other.tools},
         }
 
     def changed(self) -> None:
-        self._tool_runner.host_tools = {name: tool for lender in self._lenders for name, tool in lender.tools.items()}
+        """Tell the tool runner what there is now: tools that were searched for stand behind all others."""
+        lent = {name: tool for lender in self._lenders for name, tool in lender.tools.items()}
+        deferred = {name: lent.pop(name) for lender in self._lenders for name in lender.deferred}
+        loaded = {name: deferred.pop(name) for name in self._loaded if name in deferred}
+        if deferred or loaded:
+            search = self._require_search()
+            lent[search.name] = search
+            self._tool_runner.search_tool = search.name
+        self._tool_runner.host_tools = {**lent, **loaded}
+        self._tool_runner.deferred_tools = {
+            name: replace(tool, run=partial(self._load_and_run, tool)) for name, tool in deferred.items()
+        }
+
+    async def _load_and_run(self, tool: Tool, arguments: dict[str, Any], context: ToolContext) -> Outcome:
+        """A call of a deferred tool loads it."""
+        self._load(tool.name)
+        return await tool.run(arguments, context)
+
+    def _load(self, name: str) -> None:
+        if name not in self._loaded:
+            self._loaded.append(name)
+            self.changed()
+
+    def _require_search(self) -> Tool:
+        if self._search is None:
+            from tau.runtime.session.deferred_tools import DeferredTools
+
+            self._search = DeferredTools(
+                lambda: self._tool_runner.deferred_tools, self._load, self._mcp()
+            ).search_tool()
+        return self._search
 
     def remove(self, lender: ToolLender) -> None:
         if lender in self._lenders:
@@ -100,6 +141,7 @@ class ToolLender:
         self._gone = False
         self._expiry: asyncio.TimerHandle | None = None
         self.tools: Mapping[str, Tool] = {}
+        self.deferred: Sequence[str] = ()  # the names of those that the model has to search for
 
     # Commands of the client.
 
@@ -107,6 +149,7 @@ class ToolLender:
         """Replace the set of tools. Raises CommandError, and the old set stays. Open requests stay open."""
         check_host_tools(tools, self._host_tools.taken_names(self), list(MODULES))
         self.tools = {tool.name: self._as_tool(tool) for tool in tools}
+        self.deferred = [tool.name for tool in tools if tool.exposure == "deferred"]
         self._host_tools.changed()
         return list(self.tools)
 

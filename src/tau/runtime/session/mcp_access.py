@@ -55,6 +55,11 @@ class McpAccess:
             self._loading = asyncio.create_task(self._loaded())
         return await asyncio.shield(self._loading)
 
+    @property
+    def loaded(self) -> SessionServers | None:
+        """The servers, if they are loaded."""
+        return self._servers
+
     async def _loaded(self) -> SessionServers:
         servers = self._servers = await self._load(self)
         if self._accepted:

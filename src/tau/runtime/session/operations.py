@@ -251,7 +251,9 @@ class Operations:
 
         session = self._session
         if session.host_tools is None:
-            session.host_tools = HostTools(session.tool_runner, lambda: session.navigator.switching)
+            session.host_tools = HostTools(
+                session.tool_runner, lambda: session.navigator.switching, lambda: session.mcp
+            )
         return session.host_tools
 
     async def reload(self) -> None:
@@ -396,14 +398,11 @@ class Operations:
     def all_tools(self) -> dict[str, Tool]:
         return dict(self._session.tool_runner.all_tools)
 
-    def listed_tools(self) -> list[ListedTool]:
-        """All tools, with their source, and whether the model has them."""
-        runner = self._session.tool_runner
-        active = runner.tools
-        return [
-            ListedTool(name, tool.description, runner.source(name), name in active)
-            for name, tool in runner.all_tools.items()
-        ]
+    async def listed_tools(self) -> list[ListedTool]:
+        """All tools, with their source, and whether the model has them. Starts no MCP server."""
+        from tau.runtime.session.tool_list import listed_tools
+
+        return await listed_tools(self._session)
 
     def active_tools(self) -> list[str]:
         return list(self._session.tool_runner.tools)

@@ -1,0 +1,403 @@
+"""RemoteHandle: a session at a host, for front ends that know a SessionHandle.
+
+Operations are commands to the host. What a front end reads (entries, totals, the model) comes from a copy of the
+session that is kept up to date (remote_mirror.py). What a host does not offer is refused with one sentence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from tau.client.catch_up import Heard
+from tau.client.client import RpcClient, send_line
+from tau.client.connection import noted_ids
+from tau.client.events import read_event
+from tau.core.agent.draft import Update
+from tau.core.agent.queues import QueueName
+from tau.core.agent.structured_output import OutputSchema
+from tau.errors import CommandError, TauError
+from tau.records import commands as c
+from tau.records.base import UNSET, encode, replace, wire_json
+from tau.records.budgets import Budget
+from tau.records.dialogs import Confirm, Editor, Input, Select, UiRequest
+from tau.records.entries import CommandKey
+from tau.records.events import (
+    AgentSettled,
+    AgentStart,
+    BashUpdate,
+    CompactionEnd,
+    CompactionResult,
+    EntryAppended,
+    Event,
+    MessageEnd,
+    SessionInfoChanged,
+    ThinkingLevelChanged,
+)
+from tau.records.host_events import DialogResolved, SessionChanged, Snapshot
+from tau.records.messages import Attachment, Image
+from tau.records.models import Model, ThinkingLevel
+from tau.records.replies import BashResult, Disposition, Navigated, Queues, SessionRow, SlashCommand
+from tau.runtime.app.handle import SessionHandle
+from tau.runtime.app.remote_dialogs import RemoteDialogs
+from tau.runtime.app.remote_mirror import RemoteModels, SessionMirror
+from tau.runtime.extensions.dialogs import Dialogs
+from tau.runtime.extensions.hooks import Destination
+from tau.runtime.session.operations import Blocks
+
+if TYPE_CHECKING:
+    from tau.client.events import RpcEvent
+    from tau.runtime.app.login_control import LoginControl
+    from tau.runtime.app.model_lists import ModelLists
+    from tau.runtime.app.permission_control import PermissionControl
+    from tau.runtime.app.session_files import SessionFiles
+    from tau.runtime.app.trust_control import TrustControl
+
+Show = Callable[[Event | Update | UiRequest], Any]
+BEHAVIORS: dict[QueueName, Any] = {"steer": "steer", "follow_up": "followUp"}
+# Events after which the session has new entries.
+ADDING_EVENTS = (MessageEnd, AgentSettled, CompactionEnd, SessionInfoChanged, ThinkingLevelChanged, EntryAppended)
+NOT_AT_A_HOST = "{what}: not for a session of a host. Use it where the host runs."
+
+
+class RemoteHandle(SessionHandle):
+    """`local` is a session of this process without extensions that runs nothing: it holds the copy.
+
+    `show` gets events for the front end, `moved` is called when the session went to another one, and `synced` when the
+    copy was updated.
+    """
+
+    def __init__(self, local: SessionHandle, client: RpcClient, show: Show) -> None:
+        self.__dict__.update(local.__dict__)
+        self._client = client
+        self._show = show
+        self._mirror = SessionMirror(self._session, client)
+        self._state = self._mirror.state
+        self._heard = Heard(snapshots=False)
+        self._remote_dialogs = RemoteDialogs(show, self._session.extensions, self._answer)
+        self._bash_ids: dict[str, Any] = {}  # our ids of shell commands, by those of their commands
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._first = True
+        self._queues = Queues([], [])
+        self.moved: Callable[[], None] = lambda: None
+        self.synced: Callable[[], None] = lambda: None
+        client.on_event(self._receive)
+
+    # Life cycle.
+
+    async def connect(self) -> None:
+        """Connect and read the session. Raises AgentGone."""
+        await self._client.start()
+        await self._mirror.load()
+
+    async def start(self) -> None:
+        return
+
+    @property
+    def has_extensions(self) -> bool:
+        return False
+
+    async def settled(self, command_timeout_s: float | None = None) -> None:
+        await self._client.wait_for_idle(None)
+        await self._mirror.update()
+
+    async def wait_idle(self) -> None:
+        await self._client.wait_for_idle(None)
+
+    async def close(self, timeout_s: float | None = None) -> bool:
+        """Detach. What runs goes on."""
+        await self._client.stop()
+        return await super().close(timeout_s)
+
+    def preload(self) -> None:
+        return
+
+    def close_dialogs(self) -> None:
+        return
+
+    # Events.
+
+    def _receive(self, event: RpcEvent) -> None:
+        if isinstance(event, Snapshot):
+            self._on_snapshot(event)
+            return
+        if isinstance(event, UiRequest):
+            self._on_request(event)
+        elif isinstance(event, DialogResolved):
+            self._remote_dialogs.ended(event.id)
+        elif isinstance(event, SessionChanged):
+            self._start(self._follow())
+        elif isinstance(event, Event):
+            line = wire_json(event)
+            repairs = self._heard.repairs(line)
+            if repairs is not None:
+                for missing in repairs:
+                    self._on_event(missing)
+                self._heard.on_line(line)
+                self._on_event(event)
+
+    def _on_snapshot(self, snapshot: Snapshot) -> None:
+        """The first one: show what is in progress. A later one: show what was missed, and read the session again."""
+        if self._first:
+            self._first = False
+            self._heard.know(snapshot)
+        else:
+            self._start(self._reload())
+        for event in self._heard.missed(snapshot):
+            self._on_event(event)
+        for line in self._heard.new_dialogs(snapshot):
+            request = read_event("extension_ui_request", line)
+            if isinstance(request, UiRequest):
+                self._on_request(request)
+
+    def _on_request(self, request: UiRequest) -> None:
+        if not isinstance(request, Select | Confirm | Input | Editor) or self._remote_dialogs.opened(request):
+            self._show(request)
+
+    def _on_event(self, event: Event) -> None:
+        state = self._mirror.state
+        match event:
+            case AgentStart():
+                state.streaming = True
+            case AgentSettled():
+                state.streaming = False
+            case ThinkingLevelChanged():
+                self._mirror.models.level = event.level
+            case BashUpdate() if event.id in self._bash_ids:
+                event = replace(event, id=self._bash_ids[event.id])
+        self._show(event)
+        if isinstance(event, ADDING_EVENTS):
+            self._start(self._update())
+
+    async def _update(self) -> None:
+        await self._mirror.update()
+        self.synced()
+
+    async def _reload(self) -> None:
+        await self._mirror.load()
+        self.synced()
+
+    async def _follow(self) -> None:
+        await self._mirror.load()
+        self.moved()
+
+    def _start(self, work: Any) -> None:
+        task = asyncio.ensure_future(self._carry_out(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _carry_out(self, work: Any) -> None:
+        try:
+            await work
+        except TauError:
+            return  # the connection was lost for good, and the front end is told by the end of the client
+
+    def _answer(self, response: Mapping[str, Any]) -> None:
+        self._start(send_line(self._client, encode(response)))
+
+    @property
+    def dialogs(self) -> Dialogs:
+        return self._remote_dialogs
+
+    # Prompts and runs.
+
+    async def submit(
+        self,
+        text: str,
+        blocks: Blocks,
+        behavior: QueueName | None,
+        *,
+        queue: bool = False,
+        attachments: Sequence[Attachment] = (),
+        output_schema: OutputSchema | None = None,
+        trace_parent: str | None = None,
+        key: CommandKey | None = None,
+    ) -> Disposition:
+        images = [c.ImageGiven("image", block.data, block.mime_type) for block in blocks if isinstance(block, Image)]
+        if queue and behavior == "follow_up":
+            await self._client.call(c.FollowUp(text, images or None))
+            return "queued"
+        if queue:
+            await self._client.call(c.Steer(text, images or None))
+            return "queued"
+        await self._client.call(c.Prompt(text, images or None, BEHAVIORS[behavior] if behavior else None))
+        return "started"
+
+    async def clear_queues(self) -> Queues:
+        return await self._client.clear_queue()
+
+    async def abort(self) -> None:
+        await self._client.abort()
+
+    async def abort_retry(self) -> None:
+        await self._client.abort_retry()
+
+    async def abort_compaction(self) -> None:
+        await self._client.abort()
+
+    async def compact(self, instructions: str | None) -> CompactionResult:
+        result = await self._client.compact(instructions)
+        await self._mirror.update()
+        return result
+
+    async def bash(self, command: str, *, exclude: bool = False, id: Any = UNSET) -> BashResult:
+        with noted_ids(lambda wire_id: self._bash_ids.update({wire_id: id})):
+            return await self._client.bash(command, exclude_from_context=exclude or None)
+
+    def abort_bash(self) -> None:
+        self._start(self._client.abort_bash())
+
+    def answer_dialog(self, answer: Any) -> None:
+        self._remote_dialogs.answer(answer)
+
+    # Model and thinking level.
+
+    async def set_model(self, provider: str, id: str, *, save: bool = True) -> Model:
+        return self._use_model(await self._client.set_model(provider, id))
+
+    async def choose_model(self, name: str, *, save: bool = True) -> Model:
+        models = self._mirror.models.offered
+        fits = [model for model in models if name in (model.id, f"{model.provider}/{model.id}")]
+        if not fits:
+            raise CommandError(f"The host has no model {name!r}. /model lists those that it has.")
+        return await self.set_model(fits[0].provider, fits[0].id)
+
+    async def cycle_model(
+        self, *, backward: bool = False, save: bool = True
+    ) -> tuple[Model, ThinkingLevel, bool] | None:
+        cycled = await self._client.cycle_model()
+        if cycled is None:
+            return None
+        self._mirror.models.level = cycled.thinking_level
+        return self._use_model(cycled.model), cycled.thinking_level, cycled.is_scoped
+
+    async def set_thinking_level(self, level: ThinkingLevel, *, save: bool = True) -> ThinkingLevel:
+        await self._client.set_thinking_level(level)
+        return await self._read_level()
+
+    async def cycle_thinking_level(self, *, save: bool = True) -> ThinkingLevel | None:
+        level = await self._client.cycle_thinking_level()
+        await self._read_level()
+        return level
+
+    def _use_model(self, model: Model) -> Model:
+        self._mirror.models.current = model
+        return model
+
+    async def _read_level(self) -> ThinkingLevel:
+        self._mirror.use_state(await self._client.get_state())
+        return self._mirror.models.level
+
+    @property
+    def model_lists(self) -> ModelLists:
+        return RemoteModelLists(self._mirror.models, self._client)  # type: ignore[return-value]
+
+    def set_budget(self, budget: Budget) -> Budget:
+        self._start(self._client.set_budget(budget))
+        return budget
+
+    # Sessions.
+
+    async def new_session(self, parent: str | None = None) -> bool:
+        done = not (await self._client.new_session(parent)).cancelled
+        await self._mirror.load()
+        return done
+
+    async def switch_session(self, path: str) -> bool:
+        done = not (await self._client.switch_session(path)).cancelled
+        await self._mirror.load()
+        return done
+
+    async def fork(self, entry_id: str) -> tuple[str, bool]:
+        forked = await self._client.fork(entry_id)
+        await self._mirror.load()
+        return forked.text, not forked.cancelled
+
+    async def clone(self) -> bool:
+        done = not (await self._client.clone()).cancelled
+        await self._mirror.load()
+        return done
+
+    async def navigate(self, destination: Destination) -> Navigated:
+        navigated = await self._client.navigate(
+            destination.entry_id,
+            summarize=destination.summarize or None,
+            custom_instructions=destination.instructions,
+            label=destination.label,
+        )
+        await self._mirror.load()
+        return navigated
+
+    async def set_session_name(self, name: str) -> None:
+        await self._client.set_session_name(name)
+        await self._mirror.update()
+
+    async def sessions(self, *, everywhere: bool) -> list[SessionRow]:
+        return await self._client.list_sessions(all=everywhere or None)
+
+    async def commands(self) -> list[SlashCommand]:
+        return await self._client.get_commands()
+
+    async def export_html(self, path: str | None) -> str:
+        return await self._client.export_html(path)
+
+    # What a host does not offer.
+
+    async def export_jsonl(self, path: str | None) -> str:
+        _refuse("Export as a session file")
+
+    async def write_bug_report(self, description: str, *, with_texts: bool) -> str:
+        _refuse("A bug report")
+
+    async def set_label(self, entry_id: str, label: str | None) -> None:
+        _refuse("Labels")
+
+    async def reload(self) -> None:
+        _refuse("Reload")
+
+    @property
+    def permissions(self) -> PermissionControl:
+        _refuse("Permissions")
+
+    @property
+    def session_files(self) -> SessionFiles:
+        _refuse("Session files")
+
+    @property
+    def login_control(self) -> LoginControl:
+        _refuse("Logins")
+
+    @property
+    def trust_control(self) -> TrustControl:
+        _refuse("Trust")
+
+
+def _refuse(what: str) -> NoReturn:
+    raise CommandError(NOT_AT_A_HOST.format(what=what))
+
+
+class RemoteModelLists:
+    """The models of the host, to choose from. Defaults are those of the host's user."""
+
+    def __init__(self, models: RemoteModels, client: RpcClient) -> None:
+        self._models, self._client = models, client
+
+    async def reload(self) -> list[str]:
+        self._models.offered = await self._client.get_available_models()
+        return []
+
+    def is_name(self, text: str) -> bool:
+        return any(text in (model.id, f"{model.provider}/{model.id}") for model in self._models.offered)
+
+    async def save_default_model(self, model: Model) -> None:
+        _refuse("Default model")
+
+    async def save_default_level(self, level: ThinkingLevel) -> None:
+        _refuse("Default thinking level")
+
+    def set_scope(self, models: object) -> None:
+        _refuse("The scope of models")
+
+    async def save_scope(self) -> None:
+        _refuse("The scope of models")

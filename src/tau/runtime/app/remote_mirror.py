@@ -1,0 +1,116 @@
+"""A copy of a session at a host, kept up to date, so that a front end reads entries and totals as it always does."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tau.client.client import RpcClient
+from tau.errors import CommandError
+from tau.records.base import UNSET, encode, replace
+from tau.records.entries import Header
+from tau.records.models import Model
+from tau.records.replies import SessionState
+from tau.runtime.clock import iso
+from tau.runtime.history.session_log import SessionLog
+from tau.runtime.models.selection import ModelSelection
+from tau.runtime.session.session import Session
+from tau.runtime.session.state import StateReader
+from tau.store.sessions import OpenedSession, open_session
+
+
+class RemoteModels(ModelSelection):
+    """The models that the host can use, and the one that the session uses."""
+
+    def __init__(self, local: ModelSelection) -> None:
+        super().__init__(local.catalog, local.keys)
+        self.offered: list[Model] = []
+
+    @property
+    def available(self) -> list[Model]:
+        return self.offered
+
+
+class RemoteState(StateReader):
+    """The state of the session at the host, as far as it was told."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self.told: SessionState | None = None
+        self.streaming = False
+
+    def current(self) -> SessionState:
+        state = super().current()
+        told = self.told
+        if told is None:
+            return state
+        return replace(state, is_streaming=self.streaming, session_file=told.session_file, sandbox=told.sandbox)
+
+
+class SessionMirror:
+    """Replaces the log and the models of a session that runs nothing."""
+
+    def __init__(self, session: Session, client: RpcClient) -> None:
+        self._session = session
+        self._client = client
+        self.models = RemoteModels(session.models)
+        session.models = self.models
+        self.state = RemoteState(session)
+        self._changes = 0  # requests to update
+        self._updating: asyncio.Lock = asyncio.Lock()
+
+    async def load(self) -> None:
+        """Read the whole session."""
+        state = await self._client.get_state()
+        self.use_state(state)
+        if not self.models.offered:
+            self.models.offered = await self._client.get_available_models()
+        entries = (await self._client.get_entries()).entries
+        opened = await asyncio.to_thread(self._read, state.session_id, [encode(entry) for entry in entries])
+        self._use(opened.header, opened)
+
+    def use_state(self, state: SessionState) -> None:
+        self.state.told, self.state.streaming = state, state.is_streaming
+        self.models.current, self.models.level = state.model, state.thinking_level
+
+    async def update(self) -> None:
+        """Read the entries that were added. Requests that come meanwhile are served by one more reading."""
+        self._changes += 1
+        async with self._updating:
+            if self._changes:
+                self._changes = 0
+                await self._update()
+
+    async def _update(self) -> None:
+        tree = self._session.log.tree
+        last = tree.id(len(tree) - 1) if len(tree) else None
+        try:
+            added: Sequence[Any] = (await self._client.get_entries(last)).entries
+        except CommandError:  # the session went to another one
+            await self.load()
+            return
+        for entry in added:
+            if entry.get("parentId") != tree.leaf_id or entry.get("type") == "leaf":
+                await self.load()
+                return
+            tree.add(encode(entry), str(entry["id"]), str(entry["type"]))
+        if added:
+            self._session.log = SessionLog(self._session.log.header, None, self._session.write_failed, tree)
+
+    def _read(self, id: str, lines: Sequence[bytes]) -> OpenedSession:
+        """Entries as a session in memory. They are read from a file, which knows branches; it is deleted at once."""
+        header = Header(id=id, timestamp=iso(), cwd=self._session.services.cwd, parent_session=UNSET)
+        handle, name = tempfile.mkstemp(prefix="tau-attach-")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(b"\n".join([encode(header), *lines, b""]))
+            return open_session(Path(name))
+        finally:
+            os.unlink(name)
+
+    def _use(self, header: Header, opened: OpenedSession) -> None:
+        self._session.log = SessionLog(header, None, self._session.write_failed, opened.tree)

@@ -1,0 +1,135 @@
+"""`tau mcp`: configured servers are listed, added, removed, examined and called."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.mcp_server import server_entry
+from support.rpc_process import WITHIN, surroundings
+from tau.cli.mcp import main
+from tau.errors import UsageError
+
+PROGRAM = [sys.executable, "-c", "from tau.cli.main import tau; tau()", "mcp"]
+
+
+def tau_mcp(folder: Path, *words: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*PROGRAM, *words],
+        cwd=folder / "work",
+        env={**surroundings(folder), **(env or {})},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=WITHIN,
+    )
+
+
+def servers(folder: Path, name: str = "agent/mcp.json") -> Any:
+    return json.loads((folder / name).read_text())["mcpServers"]
+
+
+def test_a_server_is_added_listed_called_and_removed(tmp_path: Path) -> None:
+    surroundings(tmp_path)
+    entry = server_entry(tools=["echo", "fail"])
+    added = tau_mcp(tmp_path, "add", "demo", "--env", "A=b=c", "--", entry["command"], *entry["args"])
+    assert added.returncode == 0, added.stderr
+    assert servers(tmp_path) == {"demo": {**entry, "env": {"A": "b=c"}}}
+    listed = json.loads(tau_mcp(tmp_path, "list", "--json").stdout)["servers"]
+    assert [(row["name"], row["state"], row["tools"]) for row in listed] == [("demo", "not cached", None)]
+    called = tau_mcp(tmp_path, "call", "demo", "echo", '{"text": "hi"}')
+    assert json.loads(called.stdout)["content"] == [{"type": "text", "text": "hi"}]
+    assert tau_mcp(tmp_path, "call", "demo", "fail").returncode == 1
+    assert "It has: echo, fail" in tau_mcp(tmp_path, "call", "demo", "nothing").stderr
+    assert "cached, 2 tools" in tau_mcp(tmp_path, "list").stdout
+    assert tau_mcp(tmp_path, "remove", "demo").returncode == 0
+    assert servers(tmp_path) == {}
+    assert tau_mcp(tmp_path, "remove", "demo").returncode == 1
+
+
+def test_doctor_tells_what_works_what_changed_and_why_one_fails(tmp_path: Path) -> None:
+    surroundings(tmp_path)
+    change = tmp_path / "work" / "change"
+    content = {
+        "good": server_entry(tools=["echo"]),
+        "bad": {**server_entry(fault="exit"), "env": {"TOKEN": "s3cret-value"}},
+    }
+    (tmp_path / "agent" / "mcp.json").write_text(json.dumps({"mcpServers": content}))
+    done = tau_mcp(tmp_path, "doctor", "--json")
+    assert done.returncode == 1
+    bad, good = json.loads(done.stdout)["servers"]
+    assert (good["state"], good["era"], good["tools"]) == ("ready", "legacy", ["echo"])
+    assert bad["state"] == "failed" and bad["stderr"] == ["cannot start: no licence"]
+    assert "s3cret-value" not in done.stdout + done.stderr
+    for file in (tmp_path / "agent" / "cache" / "mcp").iterdir():
+        file.write_text(file.read_text().replace("Echo a text.", "Echo something else."))
+    changed = tau_mcp(tmp_path, "doctor", "good")
+    assert changed.returncode == 0 and "changed since they were cached: echo" in changed.stdout
+    assert not change.exists()
+
+
+def test_the_rest_of_a_file_stays_as_it_is(tmp_path: Path) -> None:
+    surroundings(tmp_path)
+    file = tmp_path / "agent" / "mcp.json"
+    file.write_text('{\n  // mine\n  "mcpServers": {"a": {"command": "x"}},\n  "other": [1, 2],\n}\n')
+    assert (
+        tau_mcp(tmp_path, "add", "b", "--url", "https://example.com/mcp", "--bearer-token-env-var", "T").returncode == 0
+    )
+    text = file.read_text()
+    assert "// mine" in text and '"other": [1, 2],' in text and '"Authorization": "Bearer ${T}"' in text
+    assert tau_mcp(tmp_path, "remove", "a").returncode == 0
+    assert "// mine" in file.read_text() and '"a"' not in file.read_text()
+    local = tau_mcp(tmp_path, "add", "-l", "c", "--", "run")
+    assert local.returncode == 0 and "tau trust" in local.stdout
+    assert servers(tmp_path, "work/.pi/mcp.json") == {"c": {"command": "run"}}
+
+
+def test_servers_of_another_program_are_copied(tmp_path: Path) -> None:
+    surroundings(tmp_path)
+    (tmp_path / "work" / "config.toml").write_text(
+        '[mcp_servers.a]\ncommand = "x"\nargs = ["y"]\n[mcp_servers.b]\nurl = "https://b/"\n'
+    )
+    assert tau_mcp(tmp_path, "add", "--from", "config.toml").returncode == 0
+    assert servers(tmp_path) == {"a": {"command": "x", "args": ["y"]}, "b": {"url": "https://b/"}}
+    (tmp_path / "work" / "mcp.json").write_text('{"servers": {"v": {"command": "c", "env": {"K": "${input:my-key}"}}}}')
+    assert tau_mcp(tmp_path, "add", "--from", "mcp.json", "v").returncode == 0
+    assert servers(tmp_path)["v"] == {"command": "c", "env": {"K": "${MY_KEY}"}}
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["add"], "usage"),
+        (["add", "x"], "either a command"),
+        (["add", "bad name", "--", "y"], "letters"),
+        (["add", "x", "--url", "nonsense"], "http"),
+        (["add", "x", "--env", "A", "--", "y"], "NAME=VALUE"),
+        (["add", "x", "--flag", "--", "y"], "--flag"),
+        (["nothing"], "There is no command"),
+        (["call", "x", "y", "{"], "not JSON"),
+        (["call", "x", "y"], 'no MCP server "x"'),
+        (["login", "x"], 'no MCP server "x"'),
+    ],
+)
+def test_mistakes_are_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], reason: str) -> None:
+    monkeypatch.setenv("PI_CODING_AGENT_DIR", str(tmp_path / "agent"))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=reason):
+        main(words)
+
+
+def test_an_invalid_entry_is_named_with_its_line(tmp_path: Path) -> None:
+    surroundings(tmp_path)
+    text = '{\n "mcpServers": {\n  "a": {"command": "x"},\n  "b": {\n   "command": 3\n  }\n }\n}\n'
+    (tmp_path / "agent" / "mcp.json").write_text(text)
+    done = tau_mcp(tmp_path, "list")
+    assert done.returncode == 1 and "mcp.json:5: mcpServers.b.command: must be a string" in done.stderr
+    assert "a  stdio" in done.stdout
+    (tmp_path / "agent" / "mcp.json").write_text("{\n\n nonsense")
+    broken = tau_mcp(tmp_path, "list")
+    assert broken.returncode == 1 and "mcp.json:3 is not valid JSON" in broken.stderr

@@ -1,0 +1,196 @@
+"""`tau attach`: the terminal interface on a session of a host."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.interface import RULE
+from support.served_process import HostProcess
+from support.socket_host import SocketHost, socket_host
+from support.terminal import Terminal
+from tau import CommandError, RpcClient
+from tau.client.client import client_over
+from tau.client.opening import remote_line
+from tau.records.dialogs import Select
+from tau.records.events import AgentSettled, Event, MessageEnd
+from tau.runtime.app.factory import load
+from tau.runtime.app.options import SessionOptions, SessionTarget
+from tau.runtime.app.remote_handle import RemoteHandle
+
+ASK = {"blocks": [{"tool": "bash", "arguments": {"command": "echo done"}}]}
+TAU = [sys.executable, "-P", "-m", "tau"]
+
+
+class Front:
+    """A front end that keeps what it is shown."""
+
+    def __init__(self) -> None:
+        self.shown: list[Any] = []
+        self._news = asyncio.Event()
+
+    def show(self, event: Any) -> None:
+        self.shown.append(event)
+        self._news.set()
+
+    async def until(self, wanted: Callable[[Any], bool]) -> Any:
+        while True:
+            for event in self.shown:
+                if wanted(event):
+                    return event
+            self._news.clear()
+            await self._news.wait()
+
+    def texts(self) -> list[str]:
+        return [
+            event.message.text
+            for event in self.shown
+            if isinstance(event, MessageEnd) and hasattr(event.message, "text")
+        ]
+
+
+@asynccontextmanager
+async def attached(
+    served: SocketHost, folder: Path, session: str | None = None
+) -> AsyncIterator[tuple[RemoteHandle, Front]]:
+    options = SessionOptions(session=SessionTarget(kept=False))
+    (folder / "own").mkdir(exist_ok=True)
+    factory = load(folder / "own", options, {"HOME": str(folder)}, str(folder / "work"))
+    front = Front()
+    line = remote_line(served.address, session=session, open=None if session else {"memory": True})
+    handle = RemoteHandle(factory.open(front.show, "tui"), client_over(line, RpcClient), front.show)
+    await handle.connect()
+    try:
+        yield handle, front
+    finally:
+        await handle.close(1.0)
+
+
+def run(folder: Path, story: Callable[[SocketHost], Awaitable[None]], *answers: Any, **changes: Any) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(60), socket_host(folder, *answers, **changes) as served:
+            await story(served)
+
+    asyncio.run(main())
+
+
+def test_prompts_entries_totals_and_the_name_are_those_of_the_host(tmp_path: Path) -> None:
+    async def story(served: SocketHost) -> None:
+        async with attached(served, tmp_path) as (handle, front):
+            assert await handle.submit("hi", [], None) == "started"
+            await handle.settled()
+            assert front.texts()[-1] == "Hello."
+            await handle.set_session_name("mine")
+            assert handle.state.current().session_name == "mine"
+            assert handle.last_assistant_text() == "Hello."
+            assert handle.log.message_count == 2
+            assert handle.stats().assistant_messages == 1
+            assert handle.models.current is not None and handle.models.current.id == "scripted"
+            assert (await handle.bash("echo out")).output == "out\n"
+            [live] = served.host.sessions
+            assert handle.state.current().session_id == live.id
+            async with attached(served, tmp_path, live.id) as (again, _):
+                assert [type(message).__name__ for message in again.log.messages][:2] == ["User", "Assistant"]
+
+    run(tmp_path, story, {"text": "Hello."})
+
+
+def test_a_run_in_progress_is_shown_and_can_be_steered_and_aborted(tmp_path: Path) -> None:
+    words = [f"w{number} " for number in range(400)]
+
+    async def story(served: SocketHost) -> None:
+        async with attached(served, tmp_path) as (first, front):
+            await first.submit("go", [], None)
+            await front.until(lambda event: type(event).__name__ == "MessageUpdate")
+            [live] = served.host.sessions
+            async with attached(served, tmp_path, live.id) as (second, other):
+                kinds = [type(event).__name__ for event in other.shown]
+                assert kinds[:3] == ["AgentStart", "TurnStart", "MessageStart"]
+                assert second.state.current().is_streaming
+                await second.submit("more", [], "steer")
+                assert (await second.clear_queues()).steering == ["more"]
+                await second.abort()
+                settled = await front.until(lambda event: isinstance(event, AgentSettled))
+                assert settled.aborted
+
+    run(tmp_path, story, {"blocks": [{"text": words}], "delayMs": 5})
+
+
+def test_a_question_is_answered_by_one_terminal_and_ends_at_the_other(tmp_path: Path) -> None:
+    async def story(served: SocketHost) -> None:
+        async with attached(served, tmp_path) as (first, front):
+            [live] = served.host.sessions
+            async with attached(served, tmp_path, live.id) as (second, other):
+                ended: list[str] = []
+                second.dialogs.over = ended.append
+                await first.submit("do it", [], None)
+                question = await other.until(lambda event: isinstance(event, Select))
+                await front.until(lambda event: isinstance(event, Select))
+                first.dialogs.answer({"id": question.id, "value": question.options[0]})
+                await first.settled()
+                await second.settled()
+                assert ended == [question.id]
+                assert first.last_assistant_text() == "ok"
+
+    run(tmp_path, story, ASK, {"text": "ok"}, permissions="ask", answer_timeout_s=30.0)
+
+
+def test_what_a_host_does_not_offer_is_refused_with_a_sentence(tmp_path: Path) -> None:
+    async def story(served: SocketHost) -> None:
+        async with attached(served, tmp_path) as (handle, _):
+            for name in ("permissions", "session_files", "login_control", "trust_control"):
+                with pytest.raises(CommandError, match="not for a session of a host"):
+                    getattr(handle, name)
+            with pytest.raises(CommandError, match="The host has no model 'gpt-9'"):
+                await handle.choose_model("gpt-9")
+
+    run(tmp_path, story)
+
+
+def test_the_screen_follows_when_the_connection_is_lost_and_the_host_cannot_resume(tmp_path: Path) -> None:
+    async def story(served: SocketHost) -> None:
+        async with attached(served, tmp_path) as (handle, front):
+            served.forget = True
+            await handle.submit("go", [], None)
+            await front.until(lambda event: isinstance(event, MessageEnd))
+            for live in served.host.sessions:
+                live.stream.ring.trim(0)
+            served.cut_all()
+            await handle.settled()
+            kinds = [type(event).__name__ for event in front.shown if isinstance(event, Event)]
+            assert kinds.count("AgentStart") == kinds.count("AgentEnd") == kinds.count("AgentSettled") == 1
+            assert front.texts()[-1] == "".join(WORDS)
+
+    run(tmp_path, story, {"blocks": [{"text": WORDS}], "delayMs": 2})
+
+
+WORDS = [f"w{number} " for number in range(100)]
+
+
+@pytest.mark.process
+def test_tau_attach_at_a_terminal(tmp_path: Path) -> None:
+    with HostProcess(tmp_path, {"text": "From the host."}) as host:
+        with Terminal([*TAU, "attach", "--open"], env=host.env, cwd=str(host.cwd), rows=30, cols=100) as terminal:
+            terminal.wait(RULE)
+            terminal.type("hello")
+            terminal.press("enter")
+            terminal.wait("From the host.")
+            terminal.type("/name kept")
+            terminal.press("enter")
+            terminal.wait("• kept")
+            terminal.type("/quit")
+            terminal.press("enter")
+            assert terminal.wait_end() == 0
+        with Terminal([*TAU, "attach"], env=host.env, cwd=str(host.cwd), rows=30, cols=100) as terminal:
+            terminal.wait("Session [1-1]:")
+            assert "kept" in "\n".join(terminal.screen())
+            terminal.type("1")
+            terminal.press("enter")
+            terminal.wait("From the host.")
+            terminal.wait("• kept")

@@ -1,0 +1,213 @@
+"""Servers that are broken or hostile: the agent lives on, a call is made once, and its result says what happened."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import resource
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.mcp_server import server_entry
+from support.mcp_session import NEXT_PROMPT, McpRun, mcp_session, results
+from tau.runtime.mcp import session_servers
+
+ECHO = ("mcp__s__echo", {"text": "hi"})
+
+
+def run_with(folder: Path, *calls: Any, entry: dict[str, Any] | None = None, **options: Any) -> McpRun:
+    given = {**server_entry(**options), **(entry or {})}
+    return asyncio.run(results(folder, {"s": given}, *(calls or [ECHO])))
+
+
+@pytest.mark.promise("M04")
+@pytest.mark.parametrize("fault", ["noise", "early_notification", "stderr_flood", "exit_at_discover", "stubborn"])
+def test_a_server_with_bad_manners_works(tmp_path: Path, fault: str) -> None:
+    run = run_with(tmp_path, fault=fault)
+    assert run.last.text == "hi"
+    assert ("s", "failed") not in run.states
+
+
+@pytest.mark.promise("M01")
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ("exit", "exited with code 2. Its last words: cannot start: no licence"),
+        ("silent", "not ready after"),
+        ("unknown_version", "1999-01-01"),
+    ],
+)
+def test_a_server_that_cannot_be_used_fails_and_the_prompt_runs(tmp_path: Path, fault: str, reason: str) -> None:
+    run = run_with(tmp_path, fault=fault, entry={"startupTimeout": 1})
+    assert run.states[-1] == ("s", "failed")
+    assert reason in run.errors[-1]
+    assert run.last.is_error and "not found" in run.last.text
+
+
+def test_a_program_that_does_not_exist_is_reported(tmp_path: Path) -> None:
+    run = asyncio.run(results(tmp_path, {"s": {"command": "/nowhere/at-all"}}, ECHO))
+    assert "/nowhere/at-all" in run.errors[-1]
+
+
+@pytest.mark.promise("M02")
+def test_a_slow_server_delays_the_first_answer_only_for_a_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert session_servers.FIRST_CALL_WAIT_S == 5
+    monkeypatch.setattr(session_servers, "FIRST_CALL_WAIT_S", 1)
+    servers = {"slow": server_entry(startSeconds=60), "s": server_entry()}
+
+    async def timed() -> float:
+        async with mcp_session(tmp_path, servers, ECHO) as run:
+            began = time.monotonic()
+            await run.prompt()
+            assert run.last.text == "hi"
+            return time.monotonic() - began
+
+    assert 1 <= asyncio.run(timed()) < 30
+
+
+@pytest.mark.promise("M06")
+def test_endless_and_repeated_pages_end(tmp_path: Path) -> None:
+    run = run_with(tmp_path, ("mcp__s__tool_3_7", {}), fault="endless_cursor")
+    assert json.loads(run.last.text)["name"] == "tool_3_7"
+    again = run_with(tmp_path, fault="same_cursor")
+    assert again.last.text == "hi"
+
+
+@pytest.mark.promise("M06")
+def test_definitions_without_sense_are_left_out(tmp_path: Path) -> None:
+    run = run_with(tmp_path, ECHO, ("mcp__s__bad", {"anything": [1]}), fault="senseless")
+    assert run.called[0].text == "hi"
+    assert json.loads(run.called[1].text)["arguments"] == {"anything": [1]}  # its schema cannot be read
+
+
+@pytest.mark.promise("M04")
+def test_broken_answers_do_not_answer_another_call(tmp_path: Path) -> None:
+    tools = ["broken", "wrong_id", "echo"]
+    run = run_with(tmp_path, ("mcp__s__broken", {}), ("mcp__s__wrong_id", {}), ECHO, tools=tools)
+    broken, wrong, echo = run.called
+    assert broken.is_error
+    assert (wrong.text, echo.text) == ("right", "hi")
+
+
+@pytest.mark.promise("M05")
+def test_a_line_of_40_mb_ends_the_connection_and_is_never_held(tmp_path: Path) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    run = run_with(tmp_path, ("mcp__s__huge", {}), ECHO, tools=["huge", "echo"])
+    huge, echo = run.called
+    assert huge.is_error and "32 MiB" in huge.text
+    assert echo.text == "hi"
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 * 1024
+
+
+@pytest.mark.promise("M03")
+def test_a_crash_fails_its_call_once_and_the_next_call_starts_the_server_again(tmp_path: Path) -> None:
+    counted = tmp_path / "count"
+    calls = [("mcp__s__count", {"file": str(counted)}), ("mcp__s__exit", {}), ECHO]
+    entry = {"env": {"DEMO_TOKEN": "very-secret-value"}}
+    run = run_with(tmp_path, *calls, tools=["count", "exit", "echo"], entry=entry)
+    _, crashed, echo = run.called
+    assert crashed.is_error and "exited with code 7" in crashed.text
+    assert echo.text == "hi"
+    assert counted.read_text() == "x"
+    everything = " ".join([*run.errors, *(called.text for called in run.called)])
+    assert "very-secret-value" not in everything
+
+
+@pytest.mark.promise("M03")
+def test_a_server_that_keeps_crashing_is_not_started_for_ever(tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+
+    async def crashing() -> None:
+        entry = server_entry(tools=["exit"], journal=str(journal))
+        async with mcp_session(tmp_path, {"s": entry}, *[("mcp__s__exit", {})] * 7) as run:
+            await run.prompt()
+            assert run.states[-1] == ("s", "failed")
+            assert "failed too often" in run.last.text
+            assert journal.read_text().count("started") == 4
+            row = await run.agent._handle.restart_mcp_server("s")
+            assert (row.state, row.restarts) == ("ready", 3)
+
+    asyncio.run(crashing())
+
+
+@pytest.mark.promise("M07")
+def test_a_tool_that_changes_after_it_was_allowed_is_asked_about_again(tmp_path: Path) -> None:
+    tools = ["fail", "change"]
+    changing = ("mcp__s__change", {"description": " And deletes."})
+    calls = [("mcp__s__fail", {}), ("mcp__s__fail", {}), changing, NEXT_PROMPT, ("mcp__s__fail", {})]
+    asked: list[str] = []
+
+    def allow(question: Any) -> str:
+        asked.append(question.title.partition("?")[0])
+        return str(question.options[1])  # for the session
+
+    async def changed() -> None:
+        options: dict[str, Any] = {"permissions": "ask", "dialogs": allow}
+        async with mcp_session(tmp_path, {"s": server_entry(tools=tools)}, *calls, **options) as run:
+            refreshed = asyncio.Event()
+            run.agent.subscribe(lambda event: refreshed.set() if getattr(event, "tools", 0) == 3 else None)
+            await run.prompt()
+            assert asked == ["Allow mcp__s__fail", "Allow mcp__s__change"]
+            await refreshed.wait()
+            await run.prompt()
+        assert asked[2:] == ["Allow mcp__s__fail"]
+
+    asyncio.run(changed())
+
+
+def test_annotations_allow_nothing_unless_the_user_trusts_them(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def deny(question: Any) -> str:
+        asked.append(question.title)
+        return "Deny"
+
+    async def permitted(entry: dict[str, Any]) -> McpRun:
+        return await results(tmp_path, {"s": entry}, ECHO, permissions="ask", dialogs=deny)
+
+    denied = asyncio.run(permitted(server_entry()))
+    assert denied.last.is_error and '{"text":"hi"}' in asked[0]
+    trusted = asyncio.run(permitted({**server_entry(), "trustAnnotations": True}))
+    assert trusted.last.text == "hi" and len(asked) == 1
+
+
+def test_rules_name_tools_of_servers(tmp_path: Path) -> None:
+    rules = {"deny": [{"tool": "mcp__s__*"}], "otherwise": "allow"}
+    run = asyncio.run(results(tmp_path, {"s": server_entry()}, ECHO, permissions=rules))
+    assert run.last.is_error and "denied" in run.last.text
+
+
+@pytest.mark.promise("M11")
+def test_keys_of_model_providers_are_not_in_the_environment_of_a_server(tmp_path: Path) -> None:
+    given = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(tmp_path),
+        "ANTHROPIC_API_KEY": "sk-ant-1234567890",
+        "COPY": "x sk-ant-1234567890",
+        "OTHER_TOKEN": "other-token-12345",
+    }
+    servers = {
+        "s": {**server_entry(tools=["env"]), "env": {"OWN": "yes"}},
+        "n": {**server_entry(tools=["env"]), "inheritEnv": "none"},
+    }
+    run = asyncio.run(results(tmp_path, servers, ("mcp__s__env", {}), ("mcp__n__env", {}), env=given))
+    inherited, nothing = (json.loads(called.text) for called in run.called)
+    assert inherited["OWN"] == "yes" and inherited["OTHER_TOKEN"] == "other-token-12345"
+    assert {"ANTHROPIC_API_KEY", "COPY"}.isdisjoint(inherited)
+    assert "sk-ant-1234567890" not in json.dumps(inherited)
+    assert "OTHER_TOKEN" not in nothing and nothing["HOME"] == str(tmp_path)
+
+
+@pytest.mark.promise("M11")
+def test_log_messages_go_to_a_file_and_nothing_secret_is_written(tmp_path: Path) -> None:
+    run = run_with(tmp_path, fault="noise", entry={"env": {"DEMO_TOKEN": "very-secret-value"}})
+    assert run.last.text == "hi"
+    log = (tmp_path / "agent" / "mcp.log").read_text()
+    assert "debug output 0" in log and "100 lines" in log
+    for file in (tmp_path / "agent").rglob("*"):
+        assert not file.is_file() or b"very-secret-value" not in file.read_bytes()

@@ -1,0 +1,174 @@
+"""MCP over HTTP: both eras, the old transport, faults, and logins."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.mcp_http_server import McpHttpServer
+from support.mcp_session import NEXT_PROMPT, McpRun, mcp_session, results
+from support.rpc_process import surroundings
+
+ECHO = ("mcp__s__echo", {"text": "hi"})
+ERAS = pytest.mark.parametrize("era", ["legacy", "modern"])
+
+
+def call(folder: Path, server: McpHttpServer, *calls: Any, **fields: Any) -> McpRun:
+    return asyncio.run(results(folder, {"s": {"url": server.url, **fields}}, *(calls or [ECHO])))
+
+
+@ERAS
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_call_over_http(tmp_path: Path, era: str, stream: bool) -> None:
+    with McpHttpServer(era, stream=stream) as server:
+        run = call(tmp_path, server, headers={"X-Key": "secret-value-1"})
+        assert run.last.text == "hi"
+        posts = [(headers, message) for method, headers, message in server.requests if method == "POST"]
+        assert all(headers["x-key"] == "secret-value-1" for headers, _ in posts)
+        headers = next(headers for headers, message in posts if message.get("method") == "tools/call")
+        if era == "legacy":
+            assert headers["mcp-session-id"].startswith("session-")
+            assert headers["mcp-protocol-version"] == "2025-11-25"
+            assert [method for method, _, _ in server.requests][-1] == "DELETE"
+        else:
+            assert headers["mcp-param-text"] == "hi"
+            assert "mcp-session-id" not in headers
+            assert "notifications/initialized" not in server.methods
+
+
+def test_the_transport_of_2024(tmp_path: Path) -> None:
+    with McpHttpServer(old=True) as server:
+        assert call(tmp_path, server).last.text == "hi"
+        assert call(tmp_path, server, type="sse").last.text == "hi"
+
+
+@pytest.mark.promise("M08")
+@ERAS
+@pytest.mark.parametrize("fault", [500, 429, "drop", "break", "redirect"])
+def test_a_failed_call_is_not_repeated(tmp_path: Path, era: str, fault: Any) -> None:
+    with McpHttpServer(era) as server:
+        server.faults["tools/call"] = [fault]
+        run = call(tmp_path, server, ECHO, ECHO)
+        failed, worked = run.called
+        assert failed.is_error and not worked.is_error
+        assert server.methods.count("tools/call") == 2
+        if fault == "redirect":
+            assert "redirect" in failed.text
+
+
+def test_a_list_is_fetched_again_after_a_broken_connection(tmp_path: Path) -> None:
+    with McpHttpServer() as server:
+        server.faults["tools/list"] = ["close_after"]
+        assert call(tmp_path, server).last.text == "hi"
+
+
+def test_a_lost_session_is_begun_again_once(tmp_path: Path) -> None:
+    with McpHttpServer() as server:
+        server.faults["tools/call"] = ["lose_session"]
+        assert call(tmp_path, server).last.text == "hi"
+        assert server.methods.count("initialize") == 2
+
+
+def test_an_abort_closes_the_stream_of_a_modern_call(tmp_path: Path) -> None:
+    async def aborted(server: McpHttpServer) -> None:
+        async with mcp_session(tmp_path, {"s": {"url": server.url}}, ECHO) as run:
+            prompt = asyncio.ensure_future(run.prompt())
+            while "tools/call" not in server.methods:
+                await asyncio.sleep(0.01)
+            await run.agent.abort()
+            await asyncio.wait({prompt})
+            assert await asyncio.to_thread(server.changed.wait, 10)  # the server cannot write any more
+
+    with McpHttpServer("modern") as server:
+        server.faults["tools/call"] = ["hang"]
+        asyncio.run(aborted(server))
+        assert "notifications/cancelled" not in server.methods
+
+
+def test_a_changed_list_is_announced_on_the_stream_of_a_legacy_server(tmp_path: Path) -> None:
+    async def changed(server: McpHttpServer) -> None:
+        async with mcp_session(tmp_path, {"s": {"url": server.url}}, ECHO) as run:
+            await run.prompt()
+            server.changed.set()
+            while server.methods.count("tools/list") < 2:
+                await asyncio.sleep(0.01)
+
+    with McpHttpServer() as server:
+        asyncio.run(changed(server))
+
+
+def test_an_address_that_nothing_listens_at(tmp_path: Path) -> None:
+    run = asyncio.run(results(tmp_path, {"s": {"url": "http://127.0.0.1:1/mcp"}}, ECHO))
+    assert run.states[-1] == ("s", "failed") and "127.0.0.1:1" in run.errors[-1]
+    run = asyncio.run(results(tmp_path, {"s": {"url": "http://no-such-host.invalid/mcp"}}, ECHO))
+    assert run.states[-1] == ("s", "failed")
+
+
+# Logins.
+
+
+def tau_mcp(folder: Path, *words: str) -> subprocess.Popen[str]:
+    program = [sys.executable, "-u", "-c", "from tau.cli.main import tau; tau()", "mcp", *words]
+    env = {**surroundings(folder), "BROWSER": "true"}
+    pipe = subprocess.PIPE
+    return subprocess.Popen(program, cwd=folder / "work", env=env, stdout=pipe, stderr=pipe, text=True)
+
+
+@pytest.mark.promise("M11")
+def test_login_call_expiry_refresh_revocation_and_logout(tmp_path: Path) -> None:
+    surroundings(tmp_path)
+    tokens = tmp_path / "agent" / "tau-mcp-auth.json"
+    with McpHttpServer(oauth=True) as server:
+        (tmp_path / "agent" / "mcp.json").write_text(json.dumps({"mcpServers": {"s": {"url": server.url}}}))
+        run = asyncio.run(results(tmp_path, {}, ECHO))
+        assert run.states[-1] == ("s", "needs_login") and run.last.is_error
+        with tau_mcp(tmp_path, "login", "s") as login:
+            assert login.stdout is not None
+            address = next(line.strip() for line in login.stdout if line.strip().startswith("http"))
+            with urllib.request.urlopen(address, timeout=30) as page:
+                assert b"complete" in page.read()
+            assert login.wait(30) == 0
+        assert tokens.stat().st_mode & 0o077 == 0
+        assert asyncio.run(results(tmp_path, {}, ECHO)).last.text == "hi"
+        # Expired: refreshed by the next call.
+        content = json.loads(tokens.read_text())
+        content["s"]["expires"] = int(time.time() * 1000) - 1
+        tokens.write_text(json.dumps(content))
+        assert asyncio.run(results(tmp_path, {}, ECHO)).last.text == "hi"
+        assert [form["grant_type"] for form in server.token_requests] == ["authorization_code", "refresh_token"]
+        assert all(form["resource"] == server.url for form in server.token_requests)
+        # Rejected although it has not expired: refreshed too.
+        server.tokens.clear()
+        assert asyncio.run(results(tmp_path, {}, ECHO)).last.text == "hi"
+        # Revoked.
+        server.tokens.clear()
+        server.refresh_tokens.clear()
+        run = asyncio.run(results(tmp_path, {}, ECHO))
+        assert run.states[-1] == ("s", "needs_login")
+        assert "tau mcp login s" in run.last.text
+        secrets = [value for entry in content.values() for value in (entry["access"], entry["refresh"])]
+        with tau_mcp(tmp_path, "logout", "s") as logout:
+            assert logout.wait(30) == 0
+        assert json.loads(tokens.read_text()) == {}
+    for file in (tmp_path / "agent").rglob("*"):
+        data = file.read_bytes() if file.is_file() and file != tokens else b""
+        assert not any(secret.encode() in data for secret in secrets), file
+
+
+def test_a_token_is_not_sent_to_another_address(tmp_path: Path) -> None:
+    surroundings(tmp_path)
+    entry = {"type": "oauth", "access": "the-token-1234", "refresh": "", "expires": 9e12, "url": "http://other/mcp"}
+    (tmp_path / "agent" / "tau-mcp-auth.json").write_text(json.dumps({"s": entry}))
+    with McpHttpServer() as server:
+        call(tmp_path, server, ECHO, NEXT_PROMPT)
+        assert all("authorization" not in headers for _, headers, _ in server.requests)
+    assert os.path.exists(tmp_path / "agent" / "tau-mcp-auth.json")
