@@ -384,3 +384,16 @@ async def test_a_large_message_reaches_a_slow_client_whole(tmp_path: Path) -> No
             await socket.until("agent_settled")
             said = [record for record in socket.records if record["type"] == "turn_end"]
             assert said[-1]["message"]["content"][0]["text"] == text
+
+
+async def test_a_host_that_closes_says_so(tmp_path: Path) -> None:
+    async with serving(tmp_path) as server, server.socket() as connection:
+        socket = Socket(connection)
+        await socket.send(HELLO)
+        await socket.until("response")
+        await server.host.drain(0)
+        assert (await socket.until("host_closing"))["seconds"] == 0
+        await server.host.close()
+        async with asyncio.timeout(10):
+            await connection.wait_closed()
+        assert connection.close_code == 1001
