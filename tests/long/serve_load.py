@@ -242,7 +242,7 @@ async def streams(folder: Path, count: int, number: int = 500) -> bool:
         )
 
 
-async def stalled(folder: Path, count: int, number: int = 2500) -> bool:
+async def stalled(folder: Path, count: int, number: int = 1000) -> bool:
     """Half of the clients stop reading while pieces of 1 kB are streamed."""
     results: dict[bool, tuple[float, float, float]] = {}
     for stops in (False, True):
