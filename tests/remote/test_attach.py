@@ -236,6 +236,7 @@ def test_tau_attach_at_a_terminal(tmp_path: Path) -> None:
             terminal.type("/quit")
             terminal.press("enter")
             assert terminal.wait_end() == 0
+            terminal.wait("Continue: tau attach ")
         with Terminal([*TAU, "attach"], env=host.env, cwd=str(host.cwd), rows=30, cols=100) as terminal:
             terminal.wait("Session [1-1]:")
             assert "kept" in "\n".join(terminal.screen())

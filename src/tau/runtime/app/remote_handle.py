@@ -127,6 +127,10 @@ class RemoteHandle(SessionHandle):
         await self._client.stop()
         return await super().close(timeout_s)
 
+    @property
+    def resume_command(self) -> str | None:
+        return f"tau attach {self.log.id}"
+
     def preload(self) -> None:
         return
 
