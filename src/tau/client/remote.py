@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,6 +129,7 @@ class RemoteLine:
         self._stderr = bytearray()
         self.hello: HelloReply
         self.on_every_connection = b""  # lines to send after every `hello`
+        self.on_change: Callable[[bool], None] = lambda connected: None  # the connection was lost, or made again
 
     # The line.
 
@@ -288,6 +290,7 @@ class RemoteLine:
         elif not self._reconnect:
             self._fail(Unreachable(f"The connection to {self._address.name} was lost: {reason}."))
         elif self._task is None:
+            self.on_change(False)
             self._task = asyncio.ensure_future(self._connect_again())
 
     async def _connect_again(self) -> None:
@@ -308,6 +311,7 @@ class RemoteLine:
                 self._fail(error)
                 return
         self._task = None
+        self.on_change(True)
         if self._link is None:  # lost again at once
             self._on_lost("the host closed the connection")
 
