@@ -71,6 +71,13 @@ def test_a_list_is_fetched_again_after_a_broken_connection(tmp_path: Path) -> No
         assert call(tmp_path, server).last.text == "hi"
 
 
+def test_a_stream_that_breaks_is_continued_without_repeating_the_call(tmp_path: Path) -> None:
+    with McpHttpServer() as server:
+        server.faults["tools/call"] = ["resume"]
+        assert call(tmp_path, server).last.text == "hi"
+        assert server.methods.count("tools/call") == 1
+
+
 def test_a_lost_session_is_begun_again_once(tmp_path: Path) -> None:
     with McpHttpServer() as server:
         server.faults["tools/call"] = ["lose_session"]
