@@ -93,6 +93,11 @@ class McpServer:
         return self.config.name
 
     @property
+    def can_start(self) -> bool:
+        """True if it does not run, and an attempt to start it is allowed."""
+        return self.state not in ("disabled", "starting", "ready") and not self._closed and not self._gave_up
+
+    @property
     def is_closed(self) -> bool:
         """True if it can no longer be started."""
         return self._closed
