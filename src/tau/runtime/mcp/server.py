@@ -357,8 +357,14 @@ class McpServer:
                 self._environment.definitions_changed(self, changed)
 
     def _subscribe(self, connected: Connected) -> None:
-        """Ask a modern server to announce changes of its lists. A legacy server does so without being asked."""
+        """Ask a modern server to announce changes of its lists. A legacy server does so without being asked.
+
+        A legacy server is asked for its warnings; modern requests say so themselves.
+        """
         profile = connected.profile
+        if profile.era == "legacy" and profile.has("logging"):
+            options = RequestOptions(self.config.timeout)
+            self._spawn(_quietly(connected.connection.request("logging/setLevel", {"level": "warning"}, options)))
         wanted = {f"{name}ListChanged": True for name in ("tools", "prompts") if profile.tells_changes(name)}
         if profile.era == "modern" and wanted:
             options = RequestOptions(SUBSCRIPTION_S)
