@@ -208,13 +208,12 @@ class SessionServers:
     # Runs.
 
     def prompt_accepted(self) -> None:
-        """A prompt was accepted: start the servers whose tools are not known."""
+        """A prompt was accepted: start the servers whose tools are not known, also those that failed before."""
         self._loaded = self._port.loaded_tools()
         self._dirty = True
-        if not self._waited and not self._starting:
-            for server in self._active():
-                if server.listing is None:
-                    self._start(server)
+        for server in self._active():
+            if server.listing is None and server.can_start:
+                self._start(server)
         self._port.set_prompt_section(self._section())
 
     def start_eager(self) -> None:
