@@ -209,3 +209,23 @@ async def test_a_client_that_says_a_pace_gets_merged_pieces(tmp_path: Path) -> N
     assert len(pieces) < len(other.events("message_update"))
     text = "".join(one["assistantMessageEvent"].get("delta", "") for one in pieces)
     assert text == "".join(WORDS)
+
+
+async def test_a_message_that_extensions_hear_first_is_not_in_a_snapshot_before_its_event(tmp_path: Path) -> None:
+    host = make_host(tmp_path, {"text": "the answer"})
+    session = await new_session(host)
+    live = host.live(session)
+    assert live is not None
+    taken: list[Json] = []
+
+    async def slow(event: Any) -> None:
+        await asyncio.sleep(0)
+        taken.append(parse(snapshot_line(live, "new", None)))
+
+    live.handle.extensions.on("message_end", "slow.py", slow)
+    client = await bound(host, session)
+    await client.get("prompt", message="the prompt")
+    await client.until("agent_settled", 0)
+    assert len(taken) == 2
+    for snapshot, heard in zip(taken, (0, 1), strict=True):
+        assert sum(entry["type"] == "message" for entry in snapshot["entries"]) == heard

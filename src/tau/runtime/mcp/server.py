@@ -92,6 +92,11 @@ class McpServer:
     def name(self) -> str:
         return self.config.name
 
+    @property
+    def is_closed(self) -> bool:
+        """True if it can no longer be started."""
+        return self._closed
+
     # Requests.
 
     async def call(self, method: str, params: Mapping[str, Any], options: RequestOptions) -> Any:

@@ -19,12 +19,14 @@ from uvicorn.server import ServerState
 
 from tau.serve.request_checks import MAX_BODY_BYTES, MAX_HEAD_BYTES, MAX_HEAD_FIELDS
 from tau.serve.web.connections import EXTENSION, ConnectionTable
+from tau.serve.web.keepalive import PingWheel
 
 HEAD_TIMEOUT_S = 10.0
 MAX_UNPROVED_MESSAGE = 16 * 1024
 MAX_FRAGMENTS = 4096  # of one message; empty ones do not count for its size
 SILENCE_TIMEOUT_MS = 40_000  # TCP_USER_TIMEOUT
 KEEPALIVE_S = 20
+PING = b"\x89\x00"  # a frame without content
 _TOO_LARGE = (431, "The request head is too large.")
 _PHRASES = {400: b"Bad Request", 408: b"Request Timeout", 431: b"Request Header Fields Too Large"}
 
@@ -143,10 +145,32 @@ class LimitedWebSocket(WebSocketsSansIOProtocol):
         self.table: ConnectionTable = app_state["connections"]
         self.conn.max_message_size = MAX_UNPROVED_MESSAGE
         self.resumed: Callable[[], None] | None = None  # called when the client has read
+        self.wheel: PingWheel = app_state["pings"]
+        self._heard = True  # something, since the last ping
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.table.remove(self)
         super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self._heard = True
+        super().data_received(data)
+
+    def start_keepalive(self) -> None:
+        self.wheel.add(self)
+
+    def stop_keepalive(self) -> None:
+        self.wheel.remove(self)
+
+    def ping(self) -> None:
+        if self.close_sent or self.transport.is_closing():
+            self.wheel.remove(self)
+        elif self._heard:
+            self._heard = False
+            self.transport.write(PING)
+        else:
+            self.wheel.remove(self)
+            self.keepalive_timeout()
 
     def abort(self) -> None:
         self.transport.abort()
