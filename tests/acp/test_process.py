@@ -165,12 +165,25 @@ def test_a_client_that_does_not_read_costs_little_memory_and_gets_the_whole_text
     async def main() -> None:
         script = {"blocks": [{"text": words}], "repeat": 10}
         (tmp_path / "script.json").write_text(json.dumps({"answers": [script]}))
-        process = subprocess.Popen(
-            [*(sys.executable, "-m", "tau", "acp", "--model", "scripted", "--script", str(tmp_path / "script.json"))],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=surroundings(tmp_path),
-        )
+        with (tmp_path / "stderr").open("wb") as stderr:
+            process = subprocess.Popen(
+                [
+                    *(
+                        sys.executable,
+                        "-m",
+                        "tau",
+                        "acp",
+                        "--model",
+                        "scripted",
+                        "--script",
+                        str(tmp_path / "script.json"),
+                    )
+                ],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                env={**surroundings(tmp_path), "PYTHONWARNINGS": "always"},
+            )
         assert process.stdin is not None and process.stdout is not None
         stdin, stdout = process.stdin, process.stdout
 
@@ -201,6 +214,7 @@ def test_a_client_that_does_not_read_costs_little_memory_and_gets_the_whole_text
             assert len(text) == 10 * sum(map(len, words))
             stdin.close()
             assert process.wait(10) == 0
+            assert b"never awaited" not in (tmp_path / "stderr").read_bytes()
         finally:
             process.kill()
             process.wait()
