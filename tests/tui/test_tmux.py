@@ -61,7 +61,8 @@ def test_tau_loses_no_word_when_the_size_changes_while_it_answers(tmux: Tmux, tm
         columns = source.randint(30, 120)
         tmux.resize(columns, source.randint(10, 40))
         time.sleep(source.uniform(0.05, 0.7))  # the pace of the person at the mouse
-    found = words_of(wait_for_width(tmux, columns))
+    wait_for_width(tmux, columns)
+    found = words_of(tmux.wait(lambda shown: "Working" not in shown))
     assert set(range(600)) - set(found) == set()
     assert len(found) - 600 <= 60
-    assert len(re.findall("^──────", tmux.screen(), re.MULTILINE)) == 2
+    tmux.wait(lambda _: len(re.findall("^──────", tmux.screen(), re.MULTILINE)) == 2)
