@@ -316,7 +316,7 @@ async def test_an_idle_session_is_released_and_comes_back_with_another_stream(tm
     client = Client(host)
     await client.hello()
     made = await client.get("open_session")
-    await client.get("prompt", message="hi", session=made["session"])
+    await client.get("prompt", message="hi", session=made["session"], key="k")
     settled = await client.until("agent_settled", 0)
     client.cut()
     while host.live(made["session"]) is not None:
@@ -325,6 +325,7 @@ async def test_an_idle_session_is_released_and_comes_back_with_another_stream(tm
     snapshot = await again.until("snapshot", 0)
     assert snapshot["reason"] == "stream" and snapshot["stream"] != made["stream"]
     assert len(snapshot["entries"]) >= 2 and snapshot["interrupted"] is None
+    assert snapshot["settled"] == {"seq": 0, "aborted": False, "key": "k"}
 
 
 async def test_too_many_sessions_release_the_longest_idle_or_are_refused(tmp_path: Path) -> None:
