@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from serve.raw_client import request, send
 from serve.web_server import Server, Socket, serving
+from tau.serve.greeting import SLOW
 from tau.serve.openapi import OPERATIONS
 
 HELLO = {"id": "h", "type": "hello", "version": 1}
@@ -397,3 +399,25 @@ async def test_a_host_that_closes_says_so(tmp_path: Path) -> None:
         async with asyncio.timeout(10):
             await connection.wait_closed()
         assert connection.close_code == 1001
+
+
+@pytest.mark.promise("N11")
+async def test_a_client_that_never_reads_is_disconnected(tmp_path: Path) -> None:
+    """Closing a connection waits for what is not written yet; for a client that does not read, that has no end."""
+    async with serving(tmp_path, {"text": "x" * 8_000_000}) as server:
+        session = await server.open()
+        head = request("GET", f"/v1/sessions/{session}/events", server.port, token=server.token)
+        _, events = await send(server.port, head)
+        async with server.socket() as connection:
+            await Socket(connection).send({**HELLO, "session": session})
+            await connection.recv()
+            for one in (connection.transport, events.transport):
+                one.pause_reading()
+            await server.ask("POST", f"/v1/sessions/{session}/commands", {"type": "prompt", "message": "go"})
+            await server.host.sessions[0].handle.settled()
+            for channel in [*server.host.channels]:
+                channel.end(SLOW)
+            async with asyncio.timeout(20):
+                while len(server.listener.connections):
+                    await asyncio.sleep(0.05)
+            connection.transport.abort()
