@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ import pytest
 from serve.raw_client import request, send
 from serve.web_server import Server, Socket, serving
 from tau.serve.greeting import SLOW
-from tau.serve.openapi import OPERATIONS
+from tau.serve.openapi import OPERATIONS, openapi
+from tau.serve.schemas import host_schema
 
 HELLO = {"id": "h", "type": "hello", "version": 1}
 
@@ -421,3 +423,25 @@ async def test_a_client_that_never_reads_is_disconnected(tmp_path: Path) -> None
                 while len(server.listener.connections):
                     await asyncio.sleep(0.05)
             connection.transport.abort()
+
+
+def test_every_reference_of_the_description_leads_somewhere() -> None:
+    for described in (openapi(), host_schema()):
+        references = set(re.findall(r'"\$ref": "#/([^"]+)"', json.dumps(described)))
+        assert references
+        for reference in references:
+            found: Any = described
+            for name in reference.split("/"):
+                found = found[name]
+            assert isinstance(found, dict)
+
+
+async def test_a_full_host_says_when_to_come_back(tmp_path: Path) -> None:
+    async with serving(tmp_path, max_live=1) as server:
+        session = await server.open()
+        async with server.socket() as connection:  # its session is in use, and not closed for another one
+            await Socket(connection).send({**HELLO, "session": session})
+            await connection.recv()
+            full = await server.ask("POST", "/v1/sessions", {})
+            assert (full.status, full.headers["retry-after"]) == (503, "1")
+            assert (await server.ask("GET", "/readyz")).status == 503
