@@ -179,12 +179,14 @@ async def idle(folder: Path, count: int, rest_s: float = 60.0) -> bool:
         used, began = memory_mb(pid), cpu_s(pid)
         await asyncio.sleep(rest_s)
         at_rest = (cpu_s(pid) - began) / rest_s * 100
-        delays = []
+        delays, began = [], cpu_s(pid)
         for client, session in clients:
             start = time.perf_counter()
             await client.ask("s", "get_state", session=session)
             delays.append((time.perf_counter() - start) * 1000)
-        print(f"     memory before: {before:.1f} MB; median of get_state: {percentile(delays, 0.5):.2f} ms")
+        each = (cpu_s(pid) - began) / count * 1000
+        print(f"     memory before: {before:.1f} MB")
+        print(f"     get_state: median {percentile(delays, 0.5):.2f} ms, {each:.2f} ms of CPU", flush=True)
         return all(
             [
                 show(f"memory with {count} sessions and clients", used, 150, "MB"),

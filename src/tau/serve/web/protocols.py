@@ -175,6 +175,8 @@ class LimitedWebSocket(WebSocketsSansIOProtocol):
         else:
             self.wheel.remove(self)
             self.keepalive_timeout()
+            if self.transport.get_write_buffer_size():  # the client does not read: closing would wait for it
+                self.transport.abort()
 
     def abort(self) -> None:
         self.transport.abort()
