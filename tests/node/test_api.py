@@ -39,10 +39,14 @@ RUN = """
                 return { content: [{ type: "text", text: params.word }], details: { word: params.word }, terminate: true };
             },
         });
-        pi.on("session_start", (event: any) => { seen.reason = event.reason; });
+        // A read never waits for an extension: in these handlers that would never end.
+        const reads = (ctx: any) => [pi.getCommands().length, ctx.getSystemPrompt().length > 0, pi.getAllTools().length > 4];
+        pi.on("session_start", (event: any, ctx: any) => { seen.reason = event.reason; seen.reads = [reads(ctx)]; });
+        pi.on("resources_discover", (event: any, ctx: any) => { seen.reads.push(reads(ctx)); });
         pi.on("an_event_of_the_future", () => {});
-        pi.on("before_agent_start", (event: any) => {
+        pi.on("before_agent_start", (event: any, ctx: any) => {
             seen.tools = event.systemPromptOptions.selectedTools;
+            seen.reads.push(reads(ctx));
             event.systemPromptOptions.sections.house_rules = "Be kind.";
         });
         pi.on("context", (event: any) => { event.messages.push({ role: "user", content: "added", timestamp: 1 }); });
@@ -112,6 +116,7 @@ def test_tools_prompts_and_models(tmp_path: Path) -> None:
         assert ended["result"]["content"] == [{"type": "text", "text": "done"}]
         assert [one["message"]["role"] for one in of("message_end", events)] == ["user", "assistant", "toolResult"]
         assert run("return seen.tools") == ["read", "bash", "edit", "write", "finish"]
+        assert run("return seen.reads") == [[1, True, True]] * 3
         listed = run("return pi.getAllTools().map((t) => [t.name, t.sourceInfo.source])")
         assert ["finish", "cli"] in listed and ["bash", "builtin"] in listed
         assert run("return pi.getCommands().map((c) => [c.name, c.source, c.sourceInfo.scope])") == [
@@ -193,3 +198,44 @@ def test_dialogs_sessions_and_messages(tmp_path: Path) -> None:
         assert run(loading) == "a missing method fails alone"
         stats = "return [use.SettingsManager.create(ctx.cwd).getCompactionSettings().enabled, (await use.SessionManager.listAll()).length > 0]"
         assert run(stats) == [True, True]
+
+
+STREAMING = """
+    import { createAssistantMessageEventStream } from "@earendil-works/pi-ai";
+
+    export default function (pi: any) {
+        pi.registerProvider("mine", {
+            baseUrl: "http://127.0.0.1:1", apiKey: "K", api: "my-api",
+            models: [{ id: "m", name: "M", reasoning: false, input: ["text"], contextWindow: 1000, maxTokens: 100,
+                cost: { input: 1, output: 2, cacheRead: 0, cacheWrite: 0 } }],
+            streamSimple(model: any, context: any, options: any) {
+                const stream = createAssistantMessageEventStream();
+                const last = context.messages.at(-1);
+                const partial: any = { role: "assistant", content: [], usage: { input: 3, output: 4, cacheRead: 0, cacheWrite: 0 } };
+                queueMicrotask(() => {
+                    if (last.role === "toolResult") {
+                        const text = `${model.id} ${context.systemPrompt.length > 10} ${last.content[0].text.trim()}`;
+                        stream.push({ type: "text_delta", contentIndex: 0, delta: text, partial });
+                        stream.push({ type: "done", reason: "stop", message: partial });
+                    } else {
+                        const toolCall = { type: "toolCall", id: "c1", name: "bash", arguments: { command: "echo hi" } };
+                        stream.push({ type: "toolcall_end", contentIndex: 0, toolCall, partial });
+                        stream.push({ type: "done", reason: "toolUse", message: partial });
+                    }
+                });
+                return stream;
+            },
+        });
+    }
+    """
+
+
+def test_a_provider_answers_itself(tmp_path: Path) -> None:
+    path = script(tmp_path, STREAMING)
+    settings = {"extensionHost": {"node": node(), "loadTimeoutMs": 60_000}}
+    with Agent(tmp_path, offline=False, settings=settings, args=["--model", "mine/m", "-e", str(path)]) as program:
+        events = program.prompt("go")
+        answers = [one["message"] for one in of("message_end", events) if one["message"]["role"] == "assistant"]
+        assert [block["type"] for block in answers[0]["content"]] == ["toolCall"]
+        assert answers[1]["content"] == [{"type": "text", "text": "m True hi".replace("True", "true")}]
+        assert (answers[1]["usage"]["input"], answers[1]["usage"]["output"]) == (3, 4)

@@ -206,3 +206,66 @@ def test_javascript_is_loaded_too(tmp_path: Path, name: str) -> None:
         .replace(": Promise<any>", "")
     )
     assert value_of(script(tmp_path, source, f"one.{name}")) == [1, True]
+
+
+def test_the_examples_load_together(tmp_path: Path) -> None:
+    files = sorted((Path(__file__).parents[2] / "examples" / "extensions" / "typescript").glob("*.ts"))
+
+    async def story() -> None:
+        async with started(*files, settings=node_limits()) as lab:
+            assert lab.told == []
+            assert (list(lab.extensions.tools), list(lab.extensions.commands), list(lab.extensions.flags)) == (
+                ["word_count"],
+                ["words"],
+                ["allow-push"],
+            )
+            assert await lab.shown(toolName="bash", toolCallId="1", input={"command": "ls"}) == {}
+            lab.answers["confirm"] = lambda params: False
+            push = await lab.shown(toolName="bash", toolCallId="1", input={"command": "git push origin"})
+            assert push == {"block": True, "reason": "The user does not want to push."}
+
+    asyncio.run(story())
+
+
+def test_renderers_and_components_are_lines_in_the_terminal_interface(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("COLORTERM", "NO_COLOR", "WT_SESSION"):
+        monkeypatch.delenv(name, raising=False)
+    source = """
+    import { Text, Container, Spacer } from "@earendil-works/pi-tui";
+    export default function (pi: any) {
+        pi.registerMessageRenderer("note", (message: any, options: any, theme: any) => {
+            const box = new Container();
+            box.addChild(new Text(theme.fg("accent", theme.bold(message.content)), 0, 0));
+            box.addChild(new Text(options.expanded ? "more [accent] text" : "", 0, 0));
+            return box;
+        });
+        pi.on("session_start", (event: any, ctx: any) => {
+            ctx.ui.setWidget("w", (tui: any, theme: any) => new Text("a widget", 0, 0));
+            ctx.ui.setFooter((tui: any, theme: any, data: any) => ({ render: (width: number) => ["x".repeat(3)], invalidate() {} }));
+            void ctx.ui.custom(() => { throw new Error("not called"); });
+            void ctx.ui.custom(() => { throw new Error("not called"); });
+        });
+    }
+    """
+
+    async def story() -> None:
+        async with started(script(tmp_path, source), settings=node_limits(), mode="tui") as lab:
+            lab.facts["mode"] = "tui"
+            await lab.shown("session_start", reason="startup")
+            await lab.until(lambda: len(lab.acts) >= 3)
+            acts = dict(lab.acts)
+            assert acts["set_widget"]["widgetLines"] == ["a widget"]
+            assert acts["set_footer"] == {"lines": ["xxx"]}
+            assert "draws its own screen" in acts["notify"]["message"]
+            assert [name for name, _ in lab.acts].count("notify") == 1
+            draw = lab.extensions.terminal.message_renderers["note"].call
+            data = {"content": "hello", "customType": "note"}
+            drawn = await draw({"part": "message", "data": data, "width": 40, "options": {"expanded": True}})
+            assert [line.strip() for line in drawn] == [
+                "\x1b[38;5;109m\x1b[1mhello\x1b[22m\x1b[39m",
+                "more [[accent] text",
+            ]
+
+    asyncio.run(story())

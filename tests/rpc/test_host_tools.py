@@ -123,6 +123,7 @@ def test_an_invalid_set_is_refused_with_the_field_and_the_old_one_stays(tmp_path
         ]
 
 
+@pytest.mark.process  # a host does not let a client add built-in tools
 def test_get_tools_lists_all_tools_with_their_source_and_set_active_tools_selects(tmp_path: Path) -> None:
     with Agent(tmp_path, args=["--tools", "read,bash"]) as agent:
         lend(agent, LOOKUP, named("ls", replaces=True))
@@ -301,6 +302,7 @@ def test_a_long_result_is_cut_and_a_large_image_is_scaled_down(tmp_path: Path) -
             assert scaled.width == 2000
 
 
+@pytest.mark.process  # a host waits for a client to come back
 def test_open_requests_fail_when_the_client_closes_stdin_and_no_new_ones_are_made(tmp_path: Path) -> None:
     with Agent(tmp_path, call(count=2, id="x"), call(id="y"), OK, settings={"toolExecution": "parallel"}) as agent:
         lend(agent, LOOKUP)

@@ -36,6 +36,7 @@ def test_results_of_every_kind_reach_the_model(tmp_path: Path, era: str) -> None
     assert len(found["long"].text) < 52_000 and str(whole) in found["long"].text
     assert whole.stat().st_size == 80_000 // 13 * 13
     assert found["fail"].is_error and found["fail"].text == "it did not work"
+    assert found["fail"].details == {"mcp": {"server": "s", "tool": "fail"}}
     assert found["reject"].is_error and found["reject"].text == "no such thing"
     assert json.loads(found["roots"].text)["roots"][0]["uri"] == f"file://{tmp_path}/work"
     assert run.states == [("s", "starting"), ("s", "ready")]
@@ -171,7 +172,7 @@ def test_many_tools_are_found_by_search_loaded_and_called(tmp_path: Path) -> Non
             assert "mcp__s__t77: Does something" in search.text
             assert json.loads(loaded.text) == {"name": "t77", "arguments": {"a": 1}}
             assert not unloaded.is_error  # a tool that was not loaded may be called too
-            assert await tool_names(run) == ["tool_search", "mcp__s__t77", "mcp__s__t5"]
+            assert await tool_names(run) == ["tool_search", "mcp__s__t77", "mcp__s__t5", "mcp__s__t200"]
             prompt = await run.agent.system_prompt()
             assert "s (300)" in prompt and "t77" not in prompt
 
@@ -262,3 +263,25 @@ def test_an_idle_server_is_stopped_and_started_by_the_next_call(tmp_path: Path) 
             assert len({called.text for called in run.called}) == 2
 
     asyncio.run(idle())
+
+
+def test_sessions_of_one_process_share_a_server(tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    servers = {"s": server_entry(tools=["pid", "change"], journal=str(journal))}
+
+    async def shared() -> None:
+        calls = [("mcp__s__pid", {}), NEXT_PROMPT, ("mcp__s__pid", {})]
+        async with mcp_session(tmp_path, servers, *calls) as second:
+            async with mcp_session(tmp_path, servers, ("mcp__s__pid", {})) as first:
+                await asyncio.gather(first.prompt(), second.prompt())
+                assert first.last.text == second.last.text
+            assert "eof" not in journal.read_text()
+            await second.prompt()  # the first session has ended, and the server lives on
+            assert {called.text for called in second.called} == {first.last.text}
+        other = {"s": {**servers["s"], "timeout": 5}}
+        async with mcp_session(tmp_path, other, ("mcp__s__pid", {})) as third:
+            await third.prompt()
+            assert third.last.text != first.last.text
+
+    asyncio.run(shared())
+    assert journal.read_text().count("started") == 2

@@ -42,6 +42,7 @@ class Questions:
         self._notice = notice
         self._open: dict[str, ClientRequest | None] = {}  # by the id of the dialog
         handle.dialogs.over = self._over
+        handle.dialogs.elicit = self._elicit_at_once
 
     def show(self, request: UiRequest) -> None:
         """Show a request of an extension, or ask a question."""
@@ -139,6 +140,23 @@ class Questions:
             return {"confirmed": value} if isinstance(value, bool) else {"cancelled": True}
         fits = isinstance(value, str) and (not isinstance(question, Select) or value in question.options)
         return {"value": value} if fits else {"cancelled": True}
+
+    async def _elicit_at_once(self, request: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """A form or an address of an MCP server; None if the client cannot show it."""
+        known = self._client.capabilities
+        if not (known.url if request.get("mode") == "url" else known.form):
+            return None
+        asked = self._client.request("elicitation/create", {"sessionId": self._session_id, **request})
+        try:
+            result = await asked.answer
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            result = None  # the client is gone
+        finally:
+            asked.withdraw()
+        return result if isinstance(result, dict) else {"action": "cancel"}
 
     async def _ask_without_forms(self, question: Question) -> dict[str, Any]:
         if isinstance(question, Input | Editor):

@@ -49,6 +49,10 @@ class ClientOperations(Operations):
     async def bash(self, command: str, *, exclude: bool = False, id: Any = UNSET) -> BashResult:
         if "bash" not in self._live.offered_tools:
             raise CommandError("bash: this host does not offer it")
+        if self._session.tool_runner.permission_gate is not None:
+            why = await self._live.handle.permissions.refusal("bash", {"command": command})
+            if why is not None:
+                raise CommandError(f"bash: {why}")
         token = object()
         self._live.bash_began(token, command, id)
         try:

@@ -43,6 +43,7 @@ class LiveSession:
         self.stream = EventStream()
         self.handle = factory.open(self.stream.publish, "rpc", saves=False, shared=True)
         self.stream.on_event = self._published
+        self.stream.name_session(self.id)
         self.stream.view.queue = self.handle.queues
         self.cwd = factory.cwd
         self.budget_limit = factory.options.budget
@@ -165,6 +166,7 @@ class LiveSession:
         self.interrupted = None
         self.run_keys.clear()
         self.stream.publish(SessionChanged(self.id, file, self.handle.tree.leaf_id, reason))
+        self.stream.name_session(self.id)
 
     def _published(self, event: Published) -> None:
         if isinstance(event, Update):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from tau import __version__
 from tau.core.checks.secrets import MIN_SECRET_LENGTH
 from tau.mcp.config import ServerConfig
+from tau.mcp.definitions import Listing
 from tau.mcp.messages import ClientProfile
 from tau.records.base import replace
 from tau.runtime.app.config import ProjectConfig
@@ -19,6 +22,7 @@ from tau.runtime.mcp.environment import Place, ServerEnvironment
 from tau.runtime.mcp.loading import LoadedServers, McpSources, load_servers
 from tau.runtime.mcp.server import McpServer
 from tau.runtime.mcp.session_servers import SessionServers, ToolChoice
+from tau.runtime.mcp.sharing import acquire
 from tau.runtime.session.mcp_access import McpAccess
 from tau.store.keys import Keys
 
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
     from tau.runtime.app.factory import SessionFactory
 
 log = logging.getLogger(__name__)
+LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 HTTP_REFUSED = (
     "it is a server of the project, and with a sandbox those have no network. "
     'To allow it, add its name to "allowProjectServers" in your own mcp.json.'
@@ -46,13 +51,33 @@ async def load_mcp(factory: SessionFactory, access: McpAccess, machine: LocalMac
         log.warning("%s", problem)
     names = [name for name in options.tools or () if isinstance(name, str)] if options.tools is not None else None
     servers = SessionServers(access, loaded.problems, ToolChoice(names, options.excluded_tools))
-    environment = ServerEnvironment(_place(factory, access, machine, loaded), servers)
+    place = _place(factory, access, machine, loaded)
+    environment = ServerEnvironment(place, servers)
     enabled = [config for config in loaded.configs.values() if config.enabled]
     listings = await machine.in_thread(lambda: {config.key: environment.cached(config) for config in enabled})
-    servers.add(McpServer(config, environment, listings.get(config.key)) for config in loaded.configs.values())
+    for config in loaded.configs.values():
+        servers.add([_server(config, place, listings.get(config.key), servers, shared=machine.processes.shared)])
+    for config in enabled:
+        if config.url.startswith("http:") and urlsplit(config.url).hostname not in LOCAL_HOSTS:
+            log.warning(
+                "MCP server %s: what is sent to it can be read on the way, because its address is not https",
+                config.name,
+            )
     if machine.sandbox is not None:
         _announce_outside(loaded)
     return servers
+
+
+def _server(
+    config: ServerConfig, place: Place, listing: Listing | None, servers: SessionServers, *, shared: bool
+) -> McpServer:
+    """A server of this session; one that another session of this process uses, if it is the same."""
+    if not shared:
+        return McpServer(config, ServerEnvironment(place, servers), listing)
+    variables = sorted(place.variables(config).items())
+    identity = f"{config!r}\0{place.cwd}\0{place.agent_dir}\0{place.client!r}\0{variables!r}"
+    key = sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()
+    return acquire(key, servers, lambda owners: McpServer(config, ServerEnvironment(place, owners), listing))
 
 
 def with_settings(sources: McpSources, config: ProjectConfig) -> McpSources:
@@ -83,7 +108,7 @@ def _place(factory: SessionFactory, access: McpAccess, machine: LocalMachine, lo
         return sandboxed and (of_project or config.in_sandbox)
 
     def launcher(config: ServerConfig) -> ProcessLauncher:
-        if not sandboxed or is_inside(config):
+        if is_inside(config) or (not sandboxed and not machine.processes.shared):
             return machine.processes
         if not outside:
             outside.append(ProcessLauncher(shared=True))

@@ -49,7 +49,7 @@ class ProcessLauncher:
         SandboxUnavailable.
         """
         self._program = program
-        self._shared = shared and sandbox is None
+        self.shared = shared and sandbox is None
         self.sandbox = sandbox
         self._supervisor: Supervisor | None = None
         self._failures = 0  # supervisors in a row that ended without starting a command
@@ -73,7 +73,7 @@ class ProcessLauncher:
             return self._confined().start(spec, on_message)
         if not self._groups and self._supervisor is None:
             try:
-                self._supervisor = shared_supervisor(self._program) if self._shared else Supervisor(self._program)
+                self._supervisor = shared_supervisor(self._program) if self.shared else Supervisor(self._program)
                 self._leave = weakref.finalize(self, self._supervisor.leave)
             except (OSError, RuntimeError) as error:  # no such program, too many files, too many threads
                 self._give_up(str(error))

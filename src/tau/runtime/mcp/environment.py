@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import quote
 
 from tau.concurrency.threads import run_in_thread
@@ -22,6 +22,7 @@ from tau.runtime.mcp.connection import Connection
 from tau.runtime.mcp.http import Endpoint, HttpTransport, SseTransport
 from tau.runtime.mcp.server import McpServer
 from tau.runtime.mcp.server_log import ServerLog
+from tau.runtime.mcp.sharing import Owner
 from tau.runtime.mcp.stdio import ServerCommand, StdioTransport
 from tau.runtime.mcp.tokens import Tokens
 from tau.runtime.mcp.transport import Transport
@@ -45,14 +46,6 @@ class Place(Value):
     variables: Callable[[ServerConfig], Mapping[str, str]]
     launcher: Callable[[ServerConfig], ProcessLauncher]
     refused: Callable[[ServerConfig], str] = lambda config: ""
-
-
-class Owner(Protocol):
-    """The servers of a session."""
-
-    def changed(self, server: McpServer) -> None: ...
-
-    def definitions_changed(self, server: McpServer, tools: list[str]) -> None: ...
 
 
 class ServerEnvironment:

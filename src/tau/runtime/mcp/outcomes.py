@@ -12,6 +12,7 @@ from tau.records.events import Outcome
 from tau.records.messages import Image, Text
 from tau.tools import Machine
 from tau.tools.images import fit_image
+from tau.tools.partial_result import ErrorResult
 
 NOTHING = "(no output)"
 
@@ -24,13 +25,13 @@ class ResultWriter:
         self._resize = resize
 
     async def outcome(self, result: CallResult) -> Outcome:
-        """Raises ToolError with the server's words if the call failed."""
+        """Raises ErrorResult with the server's words if the call failed."""
         blocks, file = await self.blocks(result.parts)
-        if result.is_error:
-            raise ToolError("\n".join(block.text for block in blocks if isinstance(block, Text)) or "It failed.")
         details = result.details
         if file:
             details["mcp"]["file"] = file
+        if result.is_error:
+            raise ErrorResult(blocks or [Text("It failed.")], details)
         return Outcome(blocks or [Text(NOTHING)], details)
 
     async def blocks(self, parts: Sequence[Part]) -> tuple[list[Text | Image], str]:

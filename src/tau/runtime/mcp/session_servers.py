@@ -27,6 +27,7 @@ from tau.runtime.mcp.elicit import DialogAsker
 from tau.runtime.mcp.outcomes import ResultWriter
 from tau.runtime.mcp.prompts import get_prompt
 from tau.runtime.mcp.server import McpServer
+from tau.runtime.mcp.sharing import release
 from tau.runtime.mcp.tools import RESOURCE_NAMES, SEARCH_NAME, resource_tools, search_tool, server_tool
 from tau.tools import Machine, Tool
 
@@ -87,6 +88,7 @@ class SessionServers:
         self._waited = False
         self._starting: set[asyncio.Task[None]] = set()
         self._servers: dict[str, McpServer] = {}
+        self._ending: list[McpServer] | None = None  # servers that no other session uses, once this one ends
 
     def add(self, servers: Iterable[McpServer]) -> None:
         self._servers |= {server.config.key: server for server in servers}
@@ -192,6 +194,10 @@ class SessionServers:
             if offered.name in self._hidden or offered.name in self._loaded
         ]
 
+    async def used(self, name: str) -> None:
+        if name in self._hidden:
+            await self.load([name])
+
     async def load(self, names: list[str]) -> None:
         added = [name for name in names if name not in self._loaded]
         if added:
@@ -202,13 +208,12 @@ class SessionServers:
     # Runs.
 
     def prompt_accepted(self) -> None:
-        """A prompt was accepted: start the servers whose tools are not known."""
+        """A prompt was accepted: start the servers whose tools are not known, also those that failed before."""
         self._loaded = self._port.loaded_tools()
         self._dirty = True
-        if not self._waited and not self._starting:
-            for server in self._active():
-                if server.listing is None:
-                    self._start(server)
+        for server in self._active():
+            if server.listing is None and server.can_start:
+                self._start(server)
         self._port.set_prompt_section(self._section())
 
     def start_eager(self) -> None:
@@ -308,20 +313,25 @@ class SessionServers:
     # End.
 
     def terminate(self) -> None:
-        """Ask all processes to end. Does not wait."""
+        """Ask all processes to end that no other session uses. Does not wait."""
         for task in self._starting:
             task.cancel()
-        for server in self._servers.values():
+        for server in self._last_used():
             server.terminate()
 
     async def close(self) -> None:
-        """End all servers; what does not end in time is killed."""
+        """End all servers that no other session uses; what does not end in time is killed."""
         self.terminate()
-        await asyncio.gather(*(server.close(EXIT_GRACE_S) for server in self._servers.values()), return_exceptions=True)
+        await asyncio.gather(*(server.close(EXIT_GRACE_S) for server in self._last_used()), return_exceptions=True)
 
     def kill(self) -> None:
-        for server in self._servers.values():
+        for server in self._last_used():
             server.kill()
+
+    def _last_used(self) -> list[McpServer]:
+        if self._ending is None:
+            self._ending = [server for server in self._servers.values() if release(server, self)]
+        return self._ending
 
 
 async def _start_quietly(server: McpServer) -> None:

@@ -48,12 +48,16 @@ class Servers(Searchable, Protocol):
 
     def with_resources(self) -> list[McpServer]: ...
 
+    async def used(self, name: str) -> None:
+        """A tool is called: if it was deferred, it is offered from now on."""
+
 
 def server_tool(servers: Servers, server: McpServer, offered: OfferedTool) -> Tool:
     """A tool of a server. Arguments are checked before the call, unless the schema cannot be read."""
     definition = offered.definition
 
     async def run(arguments: dict[str, Any], context: ToolContext) -> Outcome:
+        await servers.used(offered.name)
         result = await call_tool(servers, server, offered, arguments, context)
         writer = ResultWriter(context.machine, resize=context.resize)
         return await writer.outcome(result)
