@@ -144,6 +144,25 @@ def test_a_question_is_answered_by_one_terminal_and_ends_at_the_other(tmp_path: 
     run(tmp_path, story, ASK, {"text": "ok"}, permissions="ask", answer_timeout_s=30.0)
 
 
+def test_a_move_of_one_terminal_is_followed_by_the_other(tmp_path: Path) -> None:
+    async def story(served: SocketHost) -> None:
+        async with attached(served, tmp_path) as (first, _):
+            await first.submit("hi", [], None)
+            await first.settled()
+            [live] = served.host.sessions
+            async with attached(served, tmp_path, live.id) as (second, _):
+                own: list[bool] = []
+                followed = asyncio.get_running_loop().create_future()
+                first.moved, second.moved = lambda: own.append(True), lambda: followed.set_result(None)
+                before = first.log.id
+                assert await first.new_session()
+                await followed
+                assert first.log.id == second.log.id == live.id != before
+                assert (first.log.message_count, second.log.message_count, own) == (0, 0, [])
+
+    run(tmp_path, story, {"text": "Hello."})
+
+
 def test_what_a_host_does_not_offer_is_refused_with_a_sentence(tmp_path: Path) -> None:
     async def story(served: SocketHost) -> None:
         async with attached(served, tmp_path) as (handle, _):

@@ -177,8 +177,8 @@ class RemoteLine:
         if task is not None:
             task.cancel()
             await asyncio.wait([task])
-        if gracefully and self.connected and self._link is not None:
-            await self._link.finish()
+        if self.connected and self._link is not None and not self._unanswered:
+            await self._link.finish()  # also while a run is active: it goes on
         self._drop_link()
         self._end()
 
