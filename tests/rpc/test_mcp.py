@@ -67,6 +67,15 @@ def test_states_are_told_and_can_be_asked_for(tmp_path: Path) -> None:
         assert not agent.ask("restart_mcp_server", server="nothing")["success"]
 
 
+def test_an_eager_server_starts_with_the_session(tmp_path: Path) -> None:
+    configure(tmp_path, {"s": {**server_entry(prompts=True), "eager": True}})
+    with Agent(tmp_path) as agent:
+        events = agent.until(lambda event: event["type"] == "mcp_server_update" and event["state"] == "ready")
+        assert of("agent_start", events) == []
+        names = [(row["name"], row["source"]) for row in agent.get("get_commands")["commands"]]
+        assert names == [("mcp__s__write", "mcp")]
+
+
 @pytest.mark.promise("M10")
 def test_servers_of_an_untrusted_project_are_not_started(tmp_path: Path) -> None:
     journal = tmp_path / "journal"
