@@ -34,6 +34,8 @@ LAST_S = 4.0
 MAX_BYTES = 300_000
 
 STEERING = "Also test that midnight works."
+OLD = "they are 12.4 hours apart."
+NEW = "they are 12.4 hours apart. After 23.0 comes 11.4."
 
 
 def words(text: str) -> list[str]:
@@ -81,6 +83,21 @@ MODEL = {
             ],
             "delayMs": 45,
         },
+        {
+            "blocks": [
+                {"text": words("I add an example to the docstring.")},
+                {
+                    "tool": "edit",
+                    "arguments": {
+                        "path": "tides.py",
+                        "oldText": OLD,
+                        "newText": NEW,
+                    },
+                },
+            ],
+            "delayMs": 60,
+        },
+        {"blocks": [{"text": words("The docstring of `next_high_tide` has an example now.")}], "delayMs": 45},
     ]
 }
 
@@ -173,8 +190,80 @@ def play(terminal: Recording) -> None:
     terminal.slowly("!git diff --stat\r")
     terminal.wait("2 files changed")
     terminal.pause(1.5)
+    answer_a_question(terminal)
+    look_around(terminal)
     terminal.press("ctrl+d")
     terminal.wait("Continue:")
+    terminal.pause(1.5)
+    resume(terminal)
+
+
+def answer_a_question(terminal: Recording) -> None:
+    """From now on, tau asks before it changes something."""
+    terminal.slowly("/permissions ask\r")
+    terminal.wait("Permissions: ask")
+    terminal.pause(1.0)
+    terminal.slowly("Put an example into the docstring.\r")
+    terminal.wait("Deny")
+    terminal.pause(2.5)
+    terminal.press("up")
+    terminal.pause(0.6)
+    terminal.press("up")
+    terminal.pause(0.8)
+    terminal.press("enter")
+    terminal.wait("an example now.")
+    terminal.wait(lambda shown: "Working" not in shown)
+    terminal.pause(1.5)
+
+
+def look_around(terminal: Recording) -> None:
+    """The tree of the session, the whole transcript, and the models."""
+    terminal.slowly("/tree\r")
+    terminal.wait("Tree:")
+    terminal.pause(1.2)
+    for _ in range(3):
+        terminal.press("up")
+        terminal.pause(0.35)
+    terminal.pause(0.8)
+    terminal.type("\x1b[27u")
+    terminal.wait(lambda shown: "Tree:" not in shown)
+    terminal.pause(0.6)
+    terminal.type("\x1bo")
+    terminal.wait("q leaves")
+    terminal.pause(1.2)
+    for _ in range(2):
+        terminal.press("pageUp")
+        terminal.pause(1.0)
+    terminal.slowly("q")
+    terminal.wait(lambda shown: "q leaves" not in shown)
+    terminal.pause(0.8)
+    terminal.slowly("/")
+    terminal.wait("settings")
+    terminal.pause(1.0)
+    terminal.slowly("set")
+    terminal.pause(1.0)
+    terminal.slowly("\r")
+    terminal.wait("Settings · yours")
+    terminal.pause(0.8)
+    terminal.slowly("theme")
+    terminal.pause(1.5)
+    terminal.type("\x1b[27u")
+    terminal.pause(0.3)
+    terminal.type("\x1b[27u")
+    terminal.wait(lambda shown: "Settings" not in shown)
+    terminal.pause(0.8)
+
+
+def resume(terminal: Recording) -> None:
+    """Another day."""
+    terminal.slowly("tau --resume\r")
+    terminal.wait("Sessions")
+    terminal.pause(1.5)
+    terminal.slowly("\r")
+    terminal.wait("an example now.")
+    terminal.pause(2.0)
+    terminal.press("ctrl+d")
+    terminal.wait("$")
     terminal.wait_quiet()
 
 

@@ -52,7 +52,6 @@ PARTS = (
     replies.McpServerRow,
     replies.Capabilities,
     replies.ListedTool,
-    replies.McpServerRow,
 )
 OUTCOMES = (events.Outcome, tools.Truncation, Compacted)
 SCRIPT = (scripted.Script, scripted.Answer, scripted.ScriptBlock, scripted.ScriptUsage, scripted.ScriptError)

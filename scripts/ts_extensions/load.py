@@ -4,7 +4,8 @@
 
 FOLDER has real pi and the packages of packages.txt, as npm installs them:
 
-    cd FOLDER && npm install --ignore-scripts --legacy-peer-deps @earendil-works/pi-coding-agent@0.87.1 $(cat packages.txt)
+    cd FOLDER
+    npm install --ignore-scripts --legacy-peer-deps @earendil-works/pi-coding-agent@0.87.1 $(cat packages.txt)
 
 Nothing of it is kept in this repository. Prints one line per extension; with --markdown, a table.
 """
@@ -67,6 +68,7 @@ def packages(folder: Path) -> Iterator[Extension]:
 async def in_tau(extension: Extension) -> dict[str, Any]:
     lab = Lab(limits(load_timeout_ms=60_000))
     lab.answers["get_builtin_tools"] = lambda params: get_builtin_tools(None, None)  # type: ignore[arg-type]
+    lab.answers["get_models"] = lambda params: []
     found = [Found(extension.path, package=extension.package)]
     place = {"cwd": "/tmp", "agent_dir": "/nowhere", "mode": "rpc", "has_ui": True}
     loaded = await load_extensions(lab.extensions, found, lab.act, lambda: dict(lab.facts), flags={}, **place)

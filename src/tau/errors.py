@@ -62,6 +62,10 @@ class ExtensionFailure(TauError):
     """An extension raised an error, timed out or died; the caller continues without it."""
 
 
+class NodeUnsupported(ExtensionFailure):
+    """The program that would run TypeScript extensions cannot: none of them is loaded."""
+
+
 class UsageError(TauError):
     """The command line, a file that it names, or an argument of the library is invalid."""
 

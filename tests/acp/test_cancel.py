@@ -74,7 +74,7 @@ def test_a_cancel_is_answered_soon_in_every_phase_and_the_next_prompt_works(phas
         began = time.monotonic()
         await peer.notify("session/cancel", sessionId=session)
         assert (await peer.response(request))["stopReason"] == "cancelled"
-        assert time.monotonic() - began < 5  # a second on a machine that has nothing else to do
+        assert time.monotonic() - began < 20  # a second on a machine that has nothing else to do
         assert all(one["status"] in ("completed", "failed") for one in peer.calls().values())
         assert not (tmp_path / "work" / "no").exists()
         if phase == "in a permission question":

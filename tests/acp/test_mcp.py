@@ -129,3 +129,52 @@ def test_values_are_literal_and_names_are_unique() -> None:
     entries = mcp_entries(servers)
     assert [*entries] == ["my_server", "my_server_2", "web"]
     assert entries["web"]["type"] == "http"
+
+
+@pytest.mark.process
+def test_a_form_of_a_server_is_one_question_and_an_address_another(tmp_path: Path) -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "minLength": 2},
+            "size": {"type": "string", "enum": ["s", "l"]},
+            "count": {"type": "integer", "default": 3},
+            "tags": {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}},
+        },
+        "required": ["name"],
+    }
+    asked: list[Json] = []
+
+    def answer(params: Json) -> Json:
+        asked.append(params)
+        if params["mode"] == "url":
+            return {"action": "accept"}
+        return {"action": "accept", "content": {"name": "Ada", "size": "l", "count": 4, "tags": ["b"], "more": 1}}
+
+    async def main() -> None:
+        url = tool("mcp__lab__ask", "call_2", url="https://example.com/login")
+        async with memory_peer(tmp_path, tool("mcp__lab__ask", schema=schema), url, {"text": "done"}) as peer:
+            session = await open_with(peer, tmp_path, handed_over(tools=["ask"]))
+            peer.answers["elicitation/create"] = answer
+            assert await peer.prompt(session) == "end_turn"
+            form, address = asked
+            assert [*form["requestedSchema"]["properties"]] == ["name", "size", "count", "tags"]
+            assert address["url"] == "https://example.com/login" and address["elicitationId"]
+            shown = json.dumps(peer.calls()["call_1"])
+            assert "Ada" in shown and "more" not in shown
+
+    asyncio.run(main())
+
+
+@pytest.mark.process
+def test_an_answer_to_a_form_that_its_schema_does_not_allow_is_no_answer(tmp_path: Path) -> None:
+    schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+
+    async def main() -> None:
+        async with memory_peer(tmp_path, tool("mcp__lab__ask", schema=schema), {"text": "done"}) as peer:
+            session = await open_with(peer, tmp_path, handed_over(tools=["ask"]))
+            peer.answers["elicitation/create"] = lambda params: {"action": "accept", "content": {"name": 7}}
+            assert await peer.prompt(session) == "end_turn"
+            assert "cancel" in json.dumps(peer.calls()["call_1"])
+
+    asyncio.run(main())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import itertools
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -126,9 +127,11 @@ def _folders(tmp_path: Path) -> None:
 
 def test_progress_is_limited_and_the_result_is_whole(tmp_path: Path) -> None:
     async def case(peer: Peer, session: str) -> None:
+        began = time.monotonic()
         await peer.prompt(session)
+        seconds = time.monotonic() - began
         shown = [one for one in peer.updates("tool_call_update") if "content" in one and "status" not in one]
-        assert 0 < len(shown) < 6
+        assert 0 < len(shown) <= 4 * seconds + 2
         assert "30000\n" in peer.calls()["call_1"]["content"][0]["content"]["text"]
 
     run(case, tmp_path, tool("bash", command="for i in 1 2 3 4; do seq 30000; sleep .1; done"), {"text": "done"})

@@ -182,6 +182,25 @@ def test_a_session_that_is_open_is_replayed_while_its_run_goes_on(tmp_path: Path
     run(case, tmp_path, tool("bash", command="while [ ! -e go ]; do sleep .02; done"), {"text": "ok"})
 
 
+def test_ids_of_calls_are_the_same_live_and_in_every_replay(tmp_path: Path) -> None:
+    bash = tool("bash", command="true")
+
+    async def case(peer: Peer) -> None:
+        session = await peer.new(tmp_path / "work")
+        await peer.prompt(session)
+        live = list(peer.calls())
+        assert live == ["call_1", "call_1#2"]
+        for _ in range(2):
+            start = len(peer.received)
+            await peer.call("session/load", sessionId=session, cwd=str(tmp_path / "work"), mcpServers=[])
+            assert list(peer.calls(start)) == live
+        start = len(peer.received)
+        await peer.prompt(session)
+        assert list(peer.calls(start)) == ["call_1#3"]
+
+    run(case, tmp_path, bash, bash, {"text": "ok"}, bash, {"text": "ok"})
+
+
 def test_sessions_are_listed_in_pages_newest_first(tmp_path: Path) -> None:
     work = tmp_path / "work"
 

@@ -153,7 +153,7 @@ def memory_mb(pid: int) -> float:
 
 def measure(count: int, seed: int = 1) -> Figures:
     with tempfile.TemporaryDirectory(prefix="tau-fuzz-") as place, ServeProcess(Path(place)) as server:
-        pid, warm_up = server.process.pid, min(2000, count)
+        pid, warm_up = server.process.pid, min(20_000, count // 4)
         found = asyncio.run(attempts(server.port, range(warm_up), seed))
         before = memory_mb(pid)
         for start in range(warm_up, count, 5000):

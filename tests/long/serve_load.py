@@ -41,6 +41,7 @@ class LoadClient(asyncio.Protocol):
 
     def __init__(self) -> None:
         self._buffer = bytearray()
+        self._fragments: list[bytes] = []
         self._open = False
         self._waiting: dict[bytes, asyncio.Future[bytes]] = {}
         self.records = 0
@@ -79,12 +80,19 @@ class LoadClient(asyncio.Protocol):
             size, start = int.from_bytes(buffer[2:10], "big"), 10
         if len(buffer) < start + size:
             return None
-        opcode, data = buffer[0] & 15, bytes(buffer[start : start + size])
+        opcode, last, data = buffer[0] & 15, buffer[0] & 128, bytes(buffer[start : start + size])
         del buffer[: start + size]
         if opcode == 9:
             self._frame(0x8A, data)
             return self._message()
-        return data if opcode == 1 else None
+        if opcode > 1:
+            return None
+        self._fragments.append(data)
+        if not last:
+            return self._message()
+        data = b"".join(self._fragments)
+        self._fragments.clear()
+        return data
 
     def _frame(self, first: int, data: bytes) -> None:
         size = len(data)
@@ -234,7 +242,7 @@ async def streams(folder: Path, count: int, number: int = 500) -> bool:
         )
 
 
-async def stalled(folder: Path, count: int, number: int = 2500) -> bool:
+async def stalled(folder: Path, count: int, number: int = 1000) -> bool:
     """Half of the clients stop reading while pieces of 1 kB are streamed."""
     results: dict[bool, tuple[float, float, float]] = {}
     for stops in (False, True):

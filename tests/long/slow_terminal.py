@@ -4,7 +4,7 @@
 
 Prints the memory that a stalled terminal costs (at most 10 MB), how late the agent was, how long the screen takes to be
 right after reading resumes (at most 0.5 s), and the time from Escape to "Stopped." (median; at most 50 ms). The last
-two hold on a quiet machine only, and do not fail the check.
+two hold on a quiet machine only, and do not fail the check; beside them stands how long the program itself computed.
 """
 
 from __future__ import annotations
@@ -34,13 +34,18 @@ def memory_mb(tau: Interface) -> float:
     return int(found[1]) / 1024
 
 
+def computed_s(tau: Interface) -> float:
+    """Processor time of the program's main thread."""
+    return int(Path(f"/proc/{tau.process.pid}/schedstat").read_text().split()[0]) / 1e9
+
+
 def answers(tau: Interface) -> int:
     files = (tau.folder / "agent" / "sessions").rglob("*.jsonl")
     return sum(file.read_bytes().count(b'"role":"assistant"') for file in files)
 
 
-def stalled(folder: Path, seconds: int) -> tuple[float, float, float]:
-    """Memory, lateness of the answer, and time until the screen is right."""
+def stalled(folder: Path, seconds: int) -> tuple[float, float, float, float]:
+    """Memory, lateness of the answer, and time until the screen is right: on the clock, and of the program."""
     count = seconds * PIECES_PER_S
     pieces = [f"word{number}." + ("\n\n" if number % 8 == 7 else " ") for number in range(count)]
     slow: Json = {"blocks": [{"text": pieces}], "delayMs": 1000 // PIECES_PER_S}
@@ -54,10 +59,10 @@ def stalled(folder: Path, seconds: int) -> tuple[float, float, float]:
         while answers(tau) < 2:
             time.sleep(0.05)
         late = time.monotonic() - started - alone
-        memory, resumed = memory_mb(tau) - before, time.monotonic()
+        memory, resumed, computed = memory_mb(tau) - before, time.monotonic(), computed_s(tau)
         tau.wait(f"word{count - 1}.")
         tau.wait(lambda shown: "Working" not in shown)
-        return memory, late, time.monotonic() - resumed
+        return memory, late, time.monotonic() - resumed, computed_s(tau) - computed
 
 
 def measure_alone(folder: Path, slow: Json) -> float:
@@ -74,7 +79,8 @@ def measure_alone(folder: Path, slow: Json) -> float:
         return time.monotonic() - started
 
 
-def escapes(folder: Path) -> float:
+def escapes(folder: Path) -> tuple[float, float]:
+    """The time from Escape to "Stopped.": on the clock, and of the program."""
     flood: Json = {"blocks": [{"text": ["word "]}], "repeat": 100_000_000}
     taken = []
     with Interface(folder, script=[flood]) as tau:
@@ -82,24 +88,28 @@ def escapes(folder: Path) -> float:
         for number in range(ESCAPES):
             tau.send(f"go {number}")
             tau.wait_new(b"word word")
-            started = time.monotonic()
+            started, computed = time.monotonic(), computed_s(tau)
             tau.type(ESCAPE)
             tau.wait_new(b"Stopped.")
-            taken.append(time.monotonic() - started)
+            taken.append((time.monotonic() - started, computed_s(tau) - computed))
             tau.settle()
-    return median(taken)
+    clock, program = zip(*taken, strict=True)
+    return median(clock), median(program)
 
 
 def main(seconds: int) -> int:
     with tempfile.TemporaryDirectory(prefix="tau-slow-") as name:
         folder = Path(name)
-        memory, late, screen = stalled(folder, seconds)
-        escape = escapes(folder / "escapes")
+        memory, late, screen, of_screen = stalled(folder, seconds)
+        escape, of_escape = escapes(folder / "escapes")
     figures = [
         (f"memory of a terminal that is not read for {seconds} s: {memory:.1f} MB", memory <= MAX_MEMORY_MB),
         (f"later than at a terminal that is read: {late:.1f} s", late <= MAX_LATE_S),
-        (f"screen right after reading resumes: {screen:.2f} s", screen <= MAX_SCREEN_S),
-        (f"Escape to Stopped, median of {ESCAPES}: {escape * 1000:.0f} ms", escape <= MAX_ESCAPE_S),
+        (f"screen right after reading resumes: {screen:.2f} s (computed {of_screen:.2f} s)", screen <= MAX_SCREEN_S),
+        (
+            f"Escape to Stopped, median of {ESCAPES}: {escape * 1000:.0f} ms (computed {of_escape * 1000:.0f} ms)",
+            escape <= MAX_ESCAPE_S,
+        ),
     ]
     for text, holds in figures:
         print(text if holds else f"{text}  TOO MUCH")

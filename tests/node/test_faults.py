@@ -12,6 +12,7 @@ import pytest
 from support.extension_processes import WITHIN, written
 from support.extension_processes import running as started
 from support.node_program import node_limits, script
+from tau.errors import ToolError
 
 # A gate that does what the command of the tool call names.
 FAULTS = """
@@ -29,7 +30,11 @@ FAULTS = """
         unsayable: () => { const self: any = {}; self.self = self; return self; },
         rejection: () => { Promise.reject(new Error("in the background")); },
         timer: () => { setTimeout(() => { throw new Error("in a timer"); }, 1); },
-        talk: () => { console.log("printed"); writeSync(1, "written\\n"); spawnSync("sh", ["-c", "echo child"], { stdio: "inherit" }); },
+        talk: () => {
+            console.log("printed");
+            writeSync(1, "written\\n");
+            spawnSync("sh", ["-c", "echo child"], { stdio: "inherit" });
+        },
         garbage: () => { writeSync(4, "nonsense\\n"); writeSync(4, "1 nonsense\\n"); },
         pid: () => ({ block: true, reason: String(process.pid) }),
     };
@@ -140,6 +145,33 @@ def test_a_line_that_is_no_message_ends_the_process(tmp_path: Path) -> None:
             await lab.until(lambda: lab.errors)
             assert "no message" in lab.errors[0].error
             assert await lab.bash("nothing") == FINE
+
+    asyncio.run(story())
+
+
+def test_a_process_that_ends_during_a_tool_call_is_reported_once_and_started_again(tmp_path: Path) -> None:
+    file = script(
+        tmp_path,
+        """
+        export default function (pi: any) {
+            pi.registerTool({ name: "end", description: "d", parameters: { type: "object", properties: {} },
+                execute: async (id: string, params: any) => {
+                    if (params.now) process.kill(process.pid, "SIGKILL");
+                    return { content: [{ type: "text", text: "here" }] };
+                } });
+        }
+        """,
+    )
+
+    async def story() -> None:
+        async with started(file, settings=node_limits()) as lab:
+            with pytest.raises(ToolError, match=r"Its process was ended by SIGKILL\."):
+                await lab.tool("end", now=True)
+            async with asyncio.timeout(WITHIN):
+                while "end" not in lab.extensions.tools:
+                    await asyncio.sleep(0.01)
+            assert (await lab.tool("end")).content[0].text == "here"  # type: ignore[union-attr]
+            assert lab.told == [("exit", "Its process was ended by SIGKILL.")]
 
     asyncio.run(story())
 

@@ -130,6 +130,7 @@ def test_what_was_missed_is_told_as_events(dialect: str, tmp_path: Path) -> None
     run(tmp_path, story, turn, DONE)
 
 
+@pytest.mark.promise("N17")
 def test_the_end_of_the_input_detaches_and_the_run_goes_on(tmp_path: Path) -> None:
     async def story(served: SocketHost) -> None:
         async with bridged(served) as client:

@@ -27,6 +27,7 @@ def prompts(state: Any) -> list[str]:
     return [message["content"][0]["text"] for message in messages if message["role"] == "user"]
 
 
+@pytest.mark.promise("N09")
 def test_prompts_are_repeated_after_kill_9_and_carried_out_once(tmp_path: Path) -> None:
     async def main(host: HostProcess) -> None:
         async with asyncio.timeout(60), RpcClient.connect(host.url) as agent:

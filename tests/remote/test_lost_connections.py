@@ -17,6 +17,7 @@ TURN = {"blocks": [{"text": WORDS[:6]}, {"tool": "bash", "arguments": {"command"
 LONG = {"blocks": [{"text": WORDS * 20}], "delayMs": 1}
 
 
+@pytest.mark.promise("N10")
 @pytest.mark.parametrize("direction", ["out", "in"])
 def test_a_connection_is_cut_after_any_byte(direction: str, tmp_path: Path) -> None:
     """tests/long/reconnects.py does it for every byte."""
@@ -32,6 +33,7 @@ def test_a_connection_is_cut_after_any_byte(direction: str, tmp_path: Path) -> N
     asyncio.run(main())
 
 
+@pytest.mark.promise("N10")
 def test_200_reconnects_at_random_moments_lose_nothing(tmp_path: Path) -> None:
     async def main() -> None:
         async with asyncio.timeout(60), socket_host(tmp_path, LONG) as served:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -180,3 +182,16 @@ def test_a_dialog_without_a_handler_is_left_to_other_clients(tmp_path: Path) -> 
 
     answers = {"blocks": [{"tool": "bash", "arguments": {"command": "echo done"}}]}, {"text": "ok"}
     run(tmp_path, story, *answers, permissions="ask", answer_timeout_s=30.0)
+
+
+def test_a_session_that_is_closed_is_not_kept_by_the_key_that_opened_it(tmp_path: Path) -> None:
+    async def story(served: SocketHost) -> None:
+        async with connect(served.url) as host:
+            async with host.open(memory=True) as agent:
+                id = (await agent.get_state()).session_id
+                [live] = [weakref.ref(live) for live in served.host.sessions]
+            await host.close(id)
+            gc.collect()
+            assert live() is None
+
+    run(tmp_path, story)

@@ -123,6 +123,7 @@ def test_an_invalid_set_is_refused_with_the_field_and_the_old_one_stays(tmp_path
         ]
 
 
+@pytest.mark.process  # a host does not let a client add built-in tools
 def test_get_tools_lists_all_tools_with_their_source_and_set_active_tools_selects(tmp_path: Path) -> None:
     with Agent(tmp_path, args=["--tools", "read,bash"]) as agent:
         lend(agent, LOOKUP, named("ls", replaces=True))
@@ -301,6 +302,7 @@ def test_a_long_result_is_cut_and_a_large_image_is_scaled_down(tmp_path: Path) -
             assert scaled.width == 2000
 
 
+@pytest.mark.process  # a host waits for a client to come back
 def test_open_requests_fail_when_the_client_closes_stdin_and_no_new_ones_are_made(tmp_path: Path) -> None:
     with Agent(tmp_path, call(count=2, id="x"), call(id="y"), OK, settings={"toolExecution": "parallel"}) as agent:
         lend(agent, LOOKUP)
@@ -398,6 +400,38 @@ def test_a_deferred_tool_is_searched_for_or_called_by_its_name(tmp_path: Path) -
         assert first[-1]["isError"] is False
         active = {tool["name"] for tool in agent.get("get_tools")["tools"] if tool["active"]}
         assert {"lookup_ticket", "hidden", "plain"} <= active
+
+
+GATE = """
+def setup(pi):
+    @pi.on("tool_call")
+    async def check(event, ctx):
+        if event.input["id"] == "secret":
+            return {"block": True, "reason": "Not that one."}
+        return {"input": {"id": event.input["id"].upper()}}
+
+    @pi.tool
+    def mine(ctx) -> str:
+        "A tool of the extension."
+        return "mine"
+"""
+
+
+def test_hooks_of_extensions_see_a_call_before_the_client(tmp_path: Path) -> None:
+    (tmp_path / "gate.py").write_text(GATE)
+    args = ["-e", str(tmp_path / "gate.py")]
+    with Agent(tmp_path, call(id="secret"), call(id="abc"), OK, args=args) as agent:
+        taken = agent.ask("set_tools", tools=[named("mine")])
+        assert taken["error"] == "tools[0].name: mine is a tool of an extension"
+        lend(agent, LOOKUP)
+        agent.send("prompt", message="go")
+        before = agent.until("tool_request")
+        assert before[-1]["arguments"] == {"id": "ABC"}
+        assert [text(message) for message in said(before, "toolResult")] == ["Not that one."]
+        finish(agent, before[-1])
+        agent.settled()
+        sources = {tool["name"]: tool["source"] for tool in agent.get("get_tools")["tools"]}
+        assert (sources["mine"], sources["lookup_ticket"]) == ("extension", "host")
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -229,6 +229,8 @@ def test_an_extension_adds_messages_and_changes_the_system_prompt_of_one_run(tmp
 
         house.on("context", look)
         events = await house.prompt("go")
+        parts = seen[0].pop("systemPromptOptions")
+        assert parts["selectedTools"] == ["read", "bash", "edit", "write"]
         assert seen == [{"type": "before_agent_start", "prompt": "go", "images": [], "systemPrompt": usual}]
         assert [one["content"] for one in said(events, "custom")] == ["mind the gap"]
         house.session.extensions.off("before_agent_start", handler)

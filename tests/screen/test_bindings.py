@@ -11,7 +11,7 @@ from tau.screen.editor.editor import CHANGES, MOTIONS, OWN
 from tau.screen.input_events import Key
 from tau.screen.key_table import KEYS, OLD_IDS
 
-# Ids and default keys of pi 0.87.1 on Linux.
+# Ids and default keys of pi 0.87.1 on Linux. Those of 0.73.1 are among them.
 PI = """
 tui.editor.cursorUp up
 tui.editor.cursorDown down

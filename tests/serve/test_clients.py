@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from support.rpc_process import calls, endless
 from support.served import Client, Json, make_host
 from tau.serve.access import Access
 from tau.serve.host import Host
+from tau.serve.unix_socket import peer_uid
 from tau.wire.dialect import COMMANDS
 
 WATCHER = Access("phone", "watch", "t1")
@@ -146,6 +149,33 @@ async def test_a_client_cannot_widen_what_the_host_allows(tmp_path: Path, fields
 
 
 @pytest.mark.promise("N13")
+async def test_a_client_cannot_widen_what_the_settings_allow(tmp_path: Path) -> None:
+    settings = {"defaultTools": ["read"], "sandbox": {"level": "strict"}}
+    host = make_host(tmp_path, settings=settings)
+    client = Client(host)
+    await client.hello()
+    assert "does not offer bash" in (await client.ask("open_session", tools=["bash"]))["error"]
+    assert "requires strict" in (await client.ask("open_session", sandbox="workspace"))["error"]
+
+
+@pytest.mark.promise("N13")
+async def test_tools_that_the_host_does_not_offer_cannot_be_added_later(tmp_path: Path) -> None:
+    host = make_host(tmp_path, settings={"defaultTools": ["read"]})
+    client = await attached(host, await opened(host))
+    assert "does not offer bash" in (await client.ask("set_active_tools", names=["read", "bash"]))["error"]
+    assert (await client.ask("bash", command="id"))["error"] == "bash: this host does not offer it"
+
+
+@pytest.mark.promise("N13")
+async def test_rules_that_deny_a_command_also_hold_for_the_clients_own(tmp_path: Path) -> None:
+    host = make_host(tmp_path, permissions={"deny": [{"tool": "bash", "command": "touch"}], "otherwise": "allow"})
+    client = await attached(host, await opened(host))
+    assert "denies it" in (await client.ask("bash", command="cd . && touch made"))["error"]
+    assert (await client.get("bash", command="echo fine"))["output"] == "fine\n"
+    assert not (tmp_path / "work" / "made").exists()
+
+
+@pytest.mark.promise("N13")
 async def test_a_budget_can_only_become_smaller_and_rules_only_stricter(tmp_path: Path) -> None:
     from tau.records.budgets import Budget
 
@@ -177,6 +207,27 @@ async def test_everyone_goes_along_when_the_session_moves(tmp_path: Path) -> Non
     third = await attached(host, session)  # the old id names a session that is opened again
     assert "is open here; attach to it" in (await one.ask("switch_session", sessionPath=old))["error"]
     assert (await third.get("get_state"))["sessionId"] == session
+
+
+async def test_events_name_the_session_that_they_belong_to_before_and_after_a_move(tmp_path: Path) -> None:
+    host = make_host(tmp_path, {"text": "done"})
+    client, late = Client(host), Client(host)
+    await client.hello()
+    await late.hello()
+    old = (await client.get("open_session"))["session"]
+    await late.get("attach", session=old)
+    await client.get("prompt", message="one", session=old)
+    await client.until("agent_settled", 0)
+    await client.get("new_session", session=old)
+    new = (await client.until("session_changed", 0))["sessionId"]
+    await client.get("prompt", message="two", session=new)
+    await client.until(lambda record: record["type"] == "agent_settled" and record["session"] == new, 0)
+    await late.until(lambda record: record["type"] == "agent_settled" and record["session"] == new, 0)
+    for records in (client.records, late.records):
+        named = [record["session"] for record in records if "seq" in record]
+        assert named == [old] * named.count(old) + [new] * named.count(new)
+        (changed,) = [record for record in records if record["type"] == "session_changed"]
+        assert changed["session"] == old and changed["sessionId"] == new
 
 
 @pytest.mark.promise("N09")
@@ -303,6 +354,29 @@ async def test_a_fork_is_opened_without_taking_others_along(tmp_path: Path) -> N
     messages = (await free.get("get_messages", session=fork["session"]))["messages"]
     assert [message["role"] for message in messages] == ["user", "assistant"]
     assert not client.events("session_changed")
+
+
+async def test_a_client_that_takes_nothing_for_too_long_is_disconnected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = make_host(tmp_path, {"text": "y" * 300_000})
+    session = await opened(host)
+    slow, quick = await attached(host, session), await attached(host, session)
+    await quick.get("prompt", message="go")
+    await quick.until("agent_settled", 0)
+    host._sweep()
+    assert not slow._serving.done()
+    monkeypatch.setattr("tau.serve.host.STALL_TIMEOUT_S", 0.0)
+    host._sweep()
+    assert (await asyncio.wait_for(slow._serving, 30)).code == 1013
+    assert not quick._serving.done()
+
+
+def test_the_system_tells_who_is_at_the_other_end_of_a_socket() -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX)
+    assert peer_uid(ours) == os.getuid()
+    ours.close()
+    theirs.close()
 
 
 async def test_ping_overtakes_what_waits(tmp_path: Path) -> None:

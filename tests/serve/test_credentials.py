@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tau.errors import UsageError
+from tau.errors import ToolError, UsageError
+from tau.runtime.machine.files import LocalFiles
+from tau.runtime.machine.protected_files import ProtectedFiles
 from tau.serve.access import Access
 from tau.serve.credentials import CODE_LIFETIME_S, LOGIN_LIFETIME_S, Credentials
 from tau.serve.request_checks import TOKEN_PATTERN
@@ -174,6 +176,24 @@ def test_an_open_folder_is_refused(credentials: Credentials, clock: Clock) -> No
     os.chmod(credentials.folder, 0o755)
     with pytest.raises(UsageError, match="chmod 700"):
         Credentials(credentials.folder, clock).prepare()
+
+
+@pytest.mark.promise("N15")
+def test_tools_neither_read_nor_write_credentials(credentials: Credentials, tmp_path: Path) -> None:
+    credentials.new_token("phone", "watch")
+    files = LocalFiles(str(tmp_path / "auth.json"), ProtectedFiles(tmp_path, tmp_path / "work"))
+    (tmp_path / "soft").symlink_to(credentials.folder / "token")
+    (tmp_path / "hard").hardlink_to(credentials.folder / "token")
+    (tmp_path / "serve" / "free").mkdir()
+    (tmp_path / "elsewhere" / "serve").mkdir(parents=True)
+    (tmp_path / "elsewhere" / "serve" / "token").write_text("of another program")
+    for path in ("serve/token", "serve/tokens.json", "soft", "hard"):
+        with pytest.raises(ToolError, match="credentials"):
+            files.open(str(tmp_path / path))
+        assert files.is_secret(str(tmp_path / path))
+        with pytest.raises(ToolError, match="may not write"):
+            files.replace(str(tmp_path / path), b"mine")
+    files.open(str(tmp_path / "elsewhere" / "serve" / "token")).close()
 
 
 @pytest.mark.parametrize("content", [b"{", b"[]", b'{"credentials":[1]}', b"\xff"])

@@ -40,6 +40,7 @@ def test_a_host_has_private_files_and_there_is_one_for_a_folder(tmp_path: Path) 
         assert info["pid"] == host.process.pid and info["url"] is None
         with host.client() as client:
             assert client.greeting["host"] == info["host"]
+            assert host.memory() <= 32_000_000
             client.get("open_session", name="the one")
             code, text = tau_status(tmp_path)
             assert code == 0 and f"process {host.process.pid}" in text and "1 sessions open" in text
@@ -55,6 +56,15 @@ def test_a_host_has_private_files_and_there_is_one_for_a_folder(tmp_path: Path) 
 def tau_status(folder: Path) -> tuple[int, str]:
     done = tau(folder, "serve", "status")
     return done.returncode, done.stdout
+
+
+def test_another_process_is_told_to_attach_to_a_session_of_the_host(tmp_path: Path) -> None:
+    with HostProcess(tmp_path) as host, host.client() as client:
+        session = client.get("open_session")["session"]
+        client.get("prompt", session=session, message="hi")
+        refused = tau(tmp_path, "-p", "--model", "demo", "--session", session, "hello")
+        assert refused.returncode == 2
+        assert f"is open in tau serve (process {host.process.pid}): tau attach continues it." in refused.stderr
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 from support.served import Client, Json, make_host
-from tau.serve.access import Access
+from tau.serve.access import LOCAL_USER, Access
 from tau.serve.host import Host
+from tau.serve.web.calls import Call
 
 PARAMETERS = {"type": "object", "properties": {"id": {"type": "string"}}}
 LOOKUP: Json = {"name": "lookup", "description": "Look it up.", "parameters": PARAMETERS}
@@ -128,6 +130,15 @@ async def test_a_free_channel_gets_requests_with_the_session_and_keeps_them_when
     assert await client.until("tool_request", start) == request
     await client.get("tool_result", requestId=request["id"], content="found", session=session)
     await client.until("agent_settled", start)
+
+
+async def test_a_channel_for_one_request_cannot_lend_tools(tmp_path: Path) -> None:
+    host = make_host(tmp_path)
+    call = Call(host, LOCAL_USER, "http")
+    assert (await call.hello(session=await opened(host))).success
+    await call.send(json.dumps({"type": "set_tools", "tools": [LOOKUP]}).encode())
+    assert (await call.answer()).error.startswith("Tools need a connection that stays open")
+    await call.close()
 
 
 async def test_scopes_and_limits_hold_for_tools(tmp_path: Path) -> None:

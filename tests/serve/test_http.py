@@ -364,3 +364,36 @@ async def test_no_credential_is_logged(tmp_path: Path, caplog: pytest.LogCapture
     assert [secret for secret in secrets if secret in logged] == []
     files = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "token"]
     assert [path for path in files if any(secret.encode() in path.read_bytes() for secret in secrets)] == []
+
+
+@pytest.mark.promise("N11")
+async def test_a_large_message_reaches_a_slow_client_whole(tmp_path: Path) -> None:
+    text = "".join(f"{number:07} " for number in range(200_000))
+    async with serving(tmp_path, {"text": text}) as server:
+        session = await server.open()
+        async with server.socket() as connection:
+            socket = Socket(connection)
+            await socket.send({**HELLO, "session": session, "dialect": "1.5"})
+            await socket.ask("prompt", message="go")
+            await server.host.sessions[0].handle.settled()
+            buffered = [
+                channel._transport._connection for channel in server.host.channels if channel.kind == "websocket"
+            ]
+            assert all(one.transport.get_write_buffer_size() <= 300 * 1024 for one in buffered)
+            await socket.send({"id": "p", "type": "ping", "data": 1})  # in the middle of its fragments
+            await socket.until("agent_settled")
+            said = [record for record in socket.records if record["type"] == "turn_end"]
+            assert said[-1]["message"]["content"][0]["text"] == text
+
+
+async def test_a_host_that_closes_says_so(tmp_path: Path) -> None:
+    async with serving(tmp_path) as server, server.socket() as connection:
+        socket = Socket(connection)
+        await socket.send(HELLO)
+        await socket.until("response")
+        await server.host.drain(0)
+        assert (await socket.until("host_closing"))["seconds"] == 0
+        await server.host.close()
+        async with asyncio.timeout(10):
+            await connection.wait_closed()
+        assert connection.close_code == 1001

@@ -250,3 +250,22 @@ def test_a_body_is_read_up_to_its_limit() -> None:
     assert asyncio.run(read_body(source(b"ab", b"", b"c"), 3)) == b"abc"
     with pytest.raises(BadBody):
         asyncio.run(read_body(source(b"ab", b"", b"cd"), 3))
+
+
+@pytest.mark.promise("N04")
+def test_a_websocket_that_answers_no_ping_is_closed() -> None:
+    async def run() -> None:
+        async with listening(echo, ping_interval_s=0.2) as (port, _):
+            client = await _connect(port)
+            head = request("GET", "/v1/ws", port, "Upgrade: websocket", "Sec-WebSocket-Version: 13")
+            head = head.replace(b"Connection: close", b"Connection: Upgrade")
+            head = head[:-2] + b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Protocol: tau.v1\r\n\r\n"
+            silent, _ = await send(port, head)
+            await silent.readuntil(b"\r\n\r\n")
+            received = await read_to_end(silent)  # pings, and the end
+            assert received.startswith(b"\x89\x00\x88") and b"\x03\xf3" in received  # 1011
+            await client.send("still here")  # this one has answered its pings
+            assert await client.recv() == "10"
+            await client.close()
+
+    asyncio.run(run())

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import random
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from long import host_reconnects
 from support.rpc_process import calls
 from support.served import Client, Json, make_host
 from support.stream_fold import Fold
@@ -79,74 +79,9 @@ async def test_a_snapshot_at_any_number_is_what_a_client_knows_that_heard_everyt
             assert told.state() == heard.state()
 
 
-class Unsteady:
-    """A client whose connection is lost again and again, also in the middle of a line. It keeps the last number."""
-
-    def __init__(self, host: Host, session: str, chance: random.Random) -> None:
-        self.fold = Fold()
-        self.seqs: list[int] = []
-        self.snapshots = 0
-        self._host, self._session, self._chance = host, session, chance
-
-    async def connect(self, reads: int, **fields: Any) -> None:
-        """Read some batches, the last one only in part."""
-        client = Client(self._host)
-        after = {"after": {"stream": self.fold.stream, "seq": self.fold.seq}} if self.fold.stream else {}
-        hello = {"id": "h", "type": "hello", "version": 1, "session": self._session, "dialect": "1.5", "numbers": True}
-        await client.write(json.dumps({**hello, **after, **fields}).encode() + b"\n")
-        rest = b""
-        for at in range(reads):
-            try:
-                async with asyncio.timeout(0.004):
-                    data = await client.transport.client.read()
-            except TimeoutError:
-                break
-            if at == reads - 1:
-                data = data[: self._chance.randrange(len(data) + 1)]
-            *lines, rest = (rest + data).split(b"\n")
-            for line in lines:
-                self._take(parse(line))
-        client.cut()
-
-    def _take(self, record: Json) -> None:
-        if record["type"] == "response":
-            attached = record["data"]["attached"]
-            self.fold.stream = attached["stream"]
-            return
-        if record["type"] == "snapshot":
-            self.snapshots += 1
-        elif "seq" in record:
-            self.seqs.append(record["seq"])
-        self.fold.apply(record)
-
-
 @pytest.mark.promise("N10")
 async def test_a_thousand_reconnects_miss_nothing_and_hear_nothing_twice(tmp_path: Path) -> None:
-    chance = random.Random(17)
-    host = make_host(tmp_path, SPOKEN, {"blocks": [*calls("echo a; echo b")["blocks"]]}, SPOKEN)
-    session = await new_session(host)
-    steady = await bound(host, session, numbers=True, dialect="1.5")
-    reading = asyncio.create_task(steady.ended())
-    client = Unsteady(host, session, chance)
-    prompts = 0
-    for at in range(1000):
-        live = host.live(session)
-        assert live is not None
-        if not live.streaming and at < 990:
-            prompts += 1
-            await steady.send("prompt", message=f"prompt {prompts}")
-        await client.connect(chance.randrange(1, 6), pace=chance.choice([0, 0, 5]))
-    await asyncio.wait_for(live.handle.runs.idle(), 30)
-    while client.fold.seq < live.stream.last:
-        await client.connect(50)
-    assert client.seqs == sorted(set(client.seqs))
-    assert client.snapshots == 1 and client.fold.gaps == []
-    assert client.fold.settled == prompts > 3
-    whole = Fold()
-    for record in steady.records:
-        whole.apply(record)
-    assert whole.state()["messages"] == client.fold.state()["messages"]
-    reading.cancel()
+    assert await host_reconnects.reconnect(make_host(tmp_path, *host_reconnects.ANSWERS), 1000) > 3
 
 
 def an_update(draft: Draft, at: int) -> Update:
@@ -164,7 +99,7 @@ async def test_a_client_that_was_away_for_a_minute_at_200_records_a_second_is_re
     for at in range(60 * 200):
         stream.publish(an_update(draft, at))
     assert stream.ring.reaches(0) and stream.ring.size <= event_stream.RING_BYTES
-    batch = stream.batch(0, stream.last, Envelope(DEFAULT, True, ""))
+    batch = stream.batch(0, stream.last, Envelope(DEFAULT, True, False))
     assert batch.cursor == stream.last
     text = parse(batch.data)["assistantMessageEvent"]["delta"]
     assert text == "".join(f"word {at} " for at in range(60 * 200))
@@ -274,3 +209,23 @@ async def test_a_client_that_says_a_pace_gets_merged_pieces(tmp_path: Path) -> N
     assert len(pieces) < len(other.events("message_update"))
     text = "".join(one["assistantMessageEvent"].get("delta", "") for one in pieces)
     assert text == "".join(WORDS)
+
+
+async def test_a_message_that_extensions_hear_first_is_not_in_a_snapshot_before_its_event(tmp_path: Path) -> None:
+    host = make_host(tmp_path, {"text": "the answer"})
+    session = await new_session(host)
+    live = host.live(session)
+    assert live is not None
+    taken: list[Json] = []
+
+    async def slow(event: Any) -> None:
+        await asyncio.sleep(0)
+        taken.append(parse(snapshot_line(live, "new", None)))
+
+    live.handle.extensions.on("message_end", "slow.py", slow)
+    client = await bound(host, session)
+    await client.get("prompt", message="the prompt")
+    await client.until("agent_settled", 0)
+    assert len(taken) == 2
+    for snapshot, heard in zip(taken, (0, 1), strict=True):
+        assert sum(entry["type"] == "message" for entry in snapshot["entries"]) == heard

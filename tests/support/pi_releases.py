@@ -16,12 +16,19 @@ import asyncio
 import json
 import os
 import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from support.anthropic_server import ModelServer
 from support.rpc_process import KEYS, Json, surroundings
+from support.socket_host import listening
 from tau import RpcClient
+from tau.cli.flags import parse
+from tau.cli.session_options import session_options
+from tau.serve.host import Host
+from tau.serve.opening import HostConfig
 
 PEERS = os.environ.get("TAU_PEERS")
 
@@ -37,7 +44,8 @@ def _releases() -> dict[str, list[str]]:
 
 
 RELEASES = _releases()
-NAMES = ["tau", *RELEASES]
+HOST = "host"  # tau, as a session of a host in this process
+NAMES = ["tau", HOST, *RELEASES]
 
 
 class Server(ModelServer):
@@ -73,7 +81,7 @@ class Peer:
 
     @property
     def is_tau(self) -> bool:
-        return self.name == "tau"
+        return self.name in ("tau", HOST)
 
     def options(self, *args: str) -> dict[str, Any]:
         """For the constructor of a client."""
@@ -88,3 +96,16 @@ class Peer:
 
     def client(self, *args: str) -> RpcClient:
         return RpcClient(**self.options(*args))
+
+    @asynccontextmanager
+    async def connected(self, *args: str) -> AsyncIterator[RpcClient]:
+        """A client that is started: with a process of its own, or at a host."""
+        if self.name != HOST:
+            async with self.client(*args) as client:
+                yield client
+            return
+        environment = {**os.environ, **self.env}
+        options = session_options(parse(["--provider", "mock", "--model", "m1", *args]), environment)
+        config = HostConfig(Path(self.env["PI_CODING_AGENT_DIR"]), options, (str(self.cwd),), environment)
+        async with listening(Host(config)) as served, RpcClient.connect(served.url, dialect="default") as client:
+            yield client

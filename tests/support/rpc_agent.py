@@ -2,7 +2,8 @@
 
 tests/rpc/conftest.py chooses for each test. A test that is marked with `process` or `promise` gets real processes, and
 so do all of them with TAU_TEST_PROCESSES=1. With TAU_TEST_SERVED=1 the others are clients of a host, with
-TAU_TEST_SERVED=websocket over a real WebSocket. For modules that are all about processes: support.rpc_process.
+TAU_TEST_SERVED=websocket over a real WebSocket, with TAU_TEST_SERVED=bridge through the bridge. For modules that are
+all about processes: support.rpc_process.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ import os
 from pathlib import Path
 from typing import Any
 
-from support import rpc_memory, rpc_process, rpc_served, rpc_websocket
+from support import rpc_bridged, rpc_memory, rpc_process, rpc_served, rpc_websocket
 from support.rpc_conversation import Conversation
 
 ONLY_PROCESSES = bool(os.environ.get("TAU_TEST_PROCESSES") or os.environ.get("TAU_RPC"))
-SERVED: Any = {"": rpc_memory, "websocket": rpc_websocket}
+SERVED: Any = {"": rpc_memory, "websocket": rpc_websocket, "bridge": rpc_bridged}
 IN_MEMORY = SERVED.get(os.environ.get("TAU_TEST_SERVED", ""), rpc_served)
 FOR_PROCESSES = {"program", "stdin"}  # arguments that only a process can have
 

@@ -12,7 +12,7 @@ from tau.records.base import parse
 from tau.runtime.app.options import SessionOptions, SessionTarget
 from tau.runtime.protocol.memory import MemoryTransport
 from tau.serve.access import LOCAL_USER, Access
-from tau.serve.channel import Ending
+from tau.serve.greeting import Ending
 from tau.serve.host import Host
 from tau.serve.opening import HostConfig
 

@@ -11,7 +11,7 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any
 
-from support.served import close_hosts, make_host
+from support.served import host_config
 from tau.client.addresses import Address
 from tau.runtime.protocol.memory import MemoryTransport
 from tau.serve.access import LOCAL_USER, Access
@@ -98,13 +98,20 @@ class SocketHost:
 
 
 @asynccontextmanager
-async def socket_host(folder: Path, *answers: Any, **changes: Any) -> AsyncIterator[SocketHost]:
-    """A host with a scripted model, on a socket whose path is short enough."""
+async def listening(host: Host) -> AsyncIterator[SocketHost]:
+    """A host on a socket whose path is short enough. It is closed at the end."""
     with tempfile.TemporaryDirectory(prefix="tau-host-") as short:
-        served = SocketHost(make_host(folder, *answers, **changes), os.path.join(short, "s"))
+        served = SocketHost(host, os.path.join(short, "s"))
         await served.listen()
         try:
             yield served
         finally:
             await served.close()
-            await close_hosts()
+            await host.close()
+
+
+@asynccontextmanager
+async def socket_host(folder: Path, *answers: Any, **changes: Any) -> AsyncIterator[SocketHost]:
+    """A host with a scripted model."""
+    async with listening(Host(host_config(folder, *answers, **changes))) as served:
+        yield served

@@ -15,6 +15,7 @@ from support.interface import REDRAW, REDRAW_KEY, RULE, Interface
 from support.rpc_process import Json, calls
 from support.terminal_keys import key_bytes
 
+LOOKS = 10  # at a screen that should be at rest
 ROUND = 1000  # events between two looks at the screen at rest
 BURST = 25  # events that are written at once, at most
 ESCAPE = b"\x1b[27u"
@@ -160,14 +161,25 @@ def _look(tau: Interface) -> None:
     if tau.process.poll() is None:
         _resize(tau, 24, 80)
         _watch(tau, 0.5)
-    if _is_busy(tau):  # a terminal of a few cells had no room to say so
-        _rest(tau)
-        if tau.process.poll() is None:
-            tau.type(REDRAW_KEY)  # the size changed while frames were on their way
-    if tau.process.poll() is None:
-        tau.wait_quiet(0.4)
-    if tau.process.poll() is None and sum(RULE in row for row in tau.screen()) == 2:
-        tau.assert_redraw_changes_nothing()
+    for _ in range(LOOKS):
+        if tau.process.poll() is not None:
+            return
+        if _is_busy(tau) or tau.take_output(
+            0.4
+        ):  # a terminal of a few cells had no room to say so, or a run began late
+            _rest(tau)
+            if tau.process.poll() is None:
+                tau.type(REDRAW_KEY)  # the size changed while frames were on their way
+            _watch_quiet(tau, 0.3)
+            continue
+        try:
+            if sum(RULE in row for row in tau.screen()) == 2:
+                tau.assert_redraw_changes_nothing()
+            return
+        except AssertionError:
+            if not _is_busy(tau):
+                raise
+    raise AssertionError("it never stayed at rest:\n" + "\n".join(tau.screen()))
 
 
 def _rest(tau: Interface) -> None:

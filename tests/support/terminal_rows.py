@@ -11,6 +11,14 @@ WORK = "tui/test_work_rows.py::test_"
 ASK = "tui/test_questions_at_a_terminal.py::test_"
 GOLDEN = "tui/test_golden_screens.py::test_"
 RETRY = "tui/test_retry.py::test_"
+MODELS = "tui/test_model_picker.py::test_"
+SESSIONS = "tui/test_session_picker.py::test_"
+TREE = "tui/test_tree.py::test_"
+SETTINGS = "tui/test_settings_command.py::test_"
+LOGIN = "tui/test_login_command.py::test_"
+PI_FILES = "tui/test_pi_files.py::test_"
+COPY = "tui/test_copy_and_export.py::test_"
+VIEWER = "tui/test_transcript_viewer.py::test_"
 
 ROWS: dict[str, dict[str, tuple[str, ...]]] = {
     "Editor": {
@@ -219,5 +227,153 @@ ROWS: dict[str, dict[str, tuple[str, ...]]] = {
             "runtime/test_permission_control.py::test_rules_can_be_added_and_the_strictest_decides",
             "runtime/test_permission_control.py::test_a_session_without_rules_can_get_them_and_lose_them_again",
         ),
+    },
+    "Models, sessions, tree": {
+        "model picker": (
+            MODELS + "the_model_picker_shows_price_and_window_and_filters",
+            MODELS + "ctrl_s_in_the_model_picker_makes_the_model_the_default",
+            MODELS + "model_picks_at_once_when_only_one_fits",
+            MODELS + "scoped_models_are_first_in_the_model_picker",
+            MODELS + "models_json_is_read_again_when_the_model_picker_opens",
+        ),
+        "cycle models and levels": (
+            MODELS + "keys_cycle_through_models_and_levels_for_this_session_only",
+            GOLDEN + "without_colour_every_state_is_told_by_a_word_or_a_sign",
+        ),
+        "scoped models": (
+            MODELS + "scoped_models_are_cycled_through_and_ctrl_s_saves_them",
+            "tui/test_greeting.py::test_the_models_of_the_scope_are_named_with_the_key_that_cycles",
+            "screen/test_scoped_models.py::test_ctrl_p_switches_the_models_of_the_provider",
+        ),
+        "resume picker": (
+            SESSIONS + "resume_opens_the_chosen_session",
+            SESSIONS + "the_picker_searches_in_messages_also_while_an_answer_streams",
+            SESSIONS + "the_argument_of_resume_is_completed_with_sessions",
+            SESSIONS + "escape_in_the_picker_at_the_start_ends_the_program",
+            SESSIONS + "ctrl_r_renames_a_session_without_opening_it",
+            SESSIONS + "ctrl_d_deletes_a_session_after_a_question",
+            "screen/test_session_picker.py::test_ctrl_n_shows_only_named_sessions_and_ctrl_p_paths",
+        ),
+        "what a resumed session shows": ("tui/test_big.py::test_a_session_of_20000_entries_is_resumed",),
+        "tree": (
+            TREE + "tree_continues_before_a_prompt_which_is_then_in_the_editor",
+            TREE + "double_escape_opens_the_tree_and_escape_leaves_it",
+            TREE + "a_label_is_set_in_the_tree_and_shown_again",
+            TREE + "the_branch_that_is_left_is_summarised",
+            TREE + "a_session_of_20_000_entries_in_tree_and_viewer",
+            "screen/test_tree_modal.py::test_a_filter_shows_its_entries_and_the_same_key_goes_back",
+            "screen/test_tree_modal.py::test_a_segment_is_folded_and_unfolded",
+            "screen/test_tree_modal.py::test_typing_searches_texts_labels_and_kinds",
+        ),
+        "fork, clone, new, name, import": (
+            TREE + "fork_says_what_it_is_now_and_returns_the_prompt",
+            SESSIONS + "name_clone_and_new_act_on_the_session",
+            SESSIONS + "import_copies_a_session_file_and_opens_it",
+        ),
+        "another session or branch on the same screen": (
+            TREE + "fork_says_what_it_is_now_and_returns_the_prompt",
+            SESSIONS + "resume_opens_the_chosen_session",
+        ),
+        "a session that another process has": (
+            SESSIONS + "a_session_of_another_process_can_be_looked_at",
+            SESSIONS + "a_session_of_another_process_can_be_forked",
+            SESSIONS + "a_session_of_another_process_can_be_waited_for",
+        ),
+    },
+    "Settings, keys, looks": {
+        "/settings from the declarations": (
+            SETTINGS + "settings_lists_every_setting_and_enter_changes_the_chosen_one",
+            SETTINGS + "a_project_cannot_be_written_untrusted",
+            SETTINGS + "a_trusted_project_is_written_and_its_value_wins",
+            "screen/test_settings_list.py::"
+            "test_every_declared_setting_has_a_sentence_and_its_default_is_one_of_its_values",
+        ),
+        "/login and /logout": (
+            LOGIN + "login_stores_a_key_that_is_never_shown",
+            LOGIN + "a_key_that_the_provider_rejects_is_not_stored",
+            LOGIN + "login_without_a_name_lists_the_providers_and_logout_removes_an_entry",
+            LOGIN + "a_provider_with_an_oauth_client_is_logged_in_to_with_the_browser",
+        ),
+        "first run without a key": (
+            LOGIN + "the_first_prompt_without_a_key_opens_a_choice_and_the_demo_answers_it",
+            LOGIN + "the_first_prompt_without_a_key_offers_a_local_server",
+            LOGIN + "a_key_that_is_pasted_at_the_first_prompt_is_used_for_it",
+        ),
+        "themes": (
+            PI_FILES + "a_theme_of_pi_is_taken_without_a_warning",
+            PI_FILES + "use_theme_and_theme_choose_a_theme_for_one_run",
+            PI_FILES + "no_themes_loads_only_those_of_the_command_line",
+            PI_FILES + "a_theme_file_is_used_again_when_it_changes",
+            PI_FILES + "a_theme_for_light_and_dark_follows_the_terminal",
+            "store/test_trust.py::test_a_project_with_only_themes_can_be_trusted_and_its_themes_may_change",
+            "screen/test_styles.py::test_the_sixteen_colours_stay_those_of_the_terminal",
+        ),
+        "colour depth": (
+            GOLDEN + "a_depth_of_colour_uses_only_its_own_sequences",
+            GOLDEN + "without_colour_every_state_is_told_by_a_word_or_a_sign",
+            "screen/test_styles.py::test_colours_of_the_terminal_follow_the_environment",
+        ),
+        "keybindings file": (
+            PI_FILES + "the_keybindings_of_pi_are_taken_without_a_warning",
+            PI_FILES + "reload_reads_keys_and_themes_again",
+            "screen/test_bindings.py::test_every_id_of_pi_is_in_the_table_with_its_keys",
+            "screen/test_bindings.py::test_unknown_ids_and_keys_are_warnings_with_their_line",
+            "screen/test_bindings.py::test_ids_of_old_versions_are_understood",
+        ),
+        "/hotkeys": (
+            "tui/test_hotkeys.py::test_hotkeys_are_searchable_also_while_an_answer_streams",
+            "tui/test_hotkeys.py::"
+            "test_a_question_mark_in_an_empty_editor_shows_the_keys_and_the_next_character_continues",
+            "screen/test_hotkeys.py::test_keys_that_the_terminal_cannot_send_say_so",
+        ),
+        "diagnosis of the terminal": (
+            "tui/test_terminal_command.py::test_terminal_shows_what_was_asked_and_answered",
+            "screen/test_terminal_report.py::test_options_of_tmux_that_are_off_have_the_line_to_add",
+        ),
+    },
+    "Around it": {
+        "footer": (
+            "screen/test_footer.py::test_both_lines_with_all_their_parts",
+            "screen/test_footer.py::test_narrow_screens_drop_parts_in_a_fixed_order",
+            "tui/test_greeting.py::test_the_start_names_the_scope_and_the_footer_says_offline_and_read_only",
+        ),
+        "branch without a process": (
+            "tui/test_branch.py::test_the_branch_is_read_from_head_and_again_when_it_has_changed",
+        ),
+        "notifications": (
+            "tui/test_attention_at_a_terminal.py::test_a_question_that_waits_without_the_focus_is_announced",
+            "tui/test_notices.py::test_the_setting_of_notifications_can_change_while_the_program_runs",
+            "tui/test_notifications.py::test_a_notification_is_what_the_terminal_knows",
+            "screen/test_attention.py::test_a_long_run_that_settles_without_the_focus_is_announced",
+        ),
+        "terminal title, progress": (
+            "tui/test_attention_at_a_terminal.py::test_the_title_tells_the_name_and_the_work_and_is_restored",
+            "tui/test_notices.py::test_the_window_shows_a_run_if_the_setting_is_on_also_if_it_changes_meanwhile",
+        ),
+        "copy": (
+            COPY + "copy_and_ctrl_x_copy_the_last_answer_as_markdown_and_say_how",
+            COPY + "copy_code_copies_a_code_block",
+            COPY + "copy_takes_the_program_of_the_platform",
+        ),
+        "export, share": (
+            COPY + "export_writes_html_or_the_branch_as_jsonl",
+            "tui/test_share_and_bug.py::test_share_uploads_by_gh_after_a_question_that_names_what_goes_out",
+        ),
+        "exit": (
+            COPY + "the_exit_summary_tells_time_turns_tokens_cost_files_and_how_to_continue",
+            COPY + "an_empty_session_and_quiet_exit_show_no_summary",
+        ),
+        "suspend": (
+            "tui/test_job_control.py::test_a_stop_leaves_a_sane_prompt_and_fg_draws_the_interface_again",
+            "tui/test_job_control.py::test_a_stop_while_an_answer_arrives_and_the_answer_goes_on",
+        ),
+        "transcript viewer": (
+            VIEWER + "the_viewer_shows_the_whole_branch_and_the_screen_is_as_it_was",
+            VIEWER + "the_viewer_follows_an_answer_and_escape_leaves_it_running",
+            VIEWER + "an_entry_is_opened_in_the_editor_and_copied",
+            "screen/test_viewer.py::test_search_goes_to_the_next_and_the_previous_match",
+            "screen/test_viewer.py::test_brackets_go_to_the_previous_and_next_prompt",
+        ),
+        "/session": (WORK + "session_shows_file_counts_tokens_and_cost",),
     },
 }

@@ -19,6 +19,10 @@ UNFINISHED = re.compile(
 )
 
 
+NARROW = "\u10ff"  # no character up to here is wide
+DRAWING = frozenset(b"mKABCDJ")  # the ends of sequences that only draw: nothing but pyte must see them
+
+
 class Screen(pyte.HistoryScreen):
     """pyte, with the resize of a terminal that cuts rows and does not reflow, and keeps the cursor on its row."""
 
@@ -28,12 +32,16 @@ class Screen(pyte.HistoryScreen):
         return [self._text(row) for row in range(self.lines)]
 
     def _text(self, row: int) -> str:
+        line = self.buffer[row]
+        text = "".join([line[column].data for column in range(self.columns)])
+        if text.isascii() and len(text) == self.columns:
+            return text
         parts: list[str] = []
         column = 0
         while column < self.columns:
-            data = self.buffer[row][column].data
+            data = line[column].data
             parts.append(data or " ")
-            column += 2 if data and wcwidth(data[0]) == 2 else 1
+            column += 2 if data and data[0] > NARROW and wcwidth(data[0]) == 2 else 1
         return "".join(parts)
 
     def resize(self, lines: int | None = None, columns: int | None = None) -> None:
@@ -117,6 +125,8 @@ class Emulator:
         stream = pyte.ByteStream(self.screen)
         position = 0
         for match in SEQUENCE.finditer(data):
+            if match["final"] and match["final"][0] in DRAWING and not match["mark"] and not match["more"]:
+                continue  # it is fed with the text around it
             stream.feed(data[position : match.start()])
             position = match.end()
             if match[0] in (b"\x1b[?1049h", b"\x1b[?1049l"):

@@ -31,7 +31,8 @@ def test_a_storm_of_sizes_while_an_answer_arrives_leaves_one_box(tmp_path: Path)
             tau.resize(rows, columns)
             time.sleep(source.uniform(0, 0.03))  # the pace of a mouse
         tau.resize(30, 90)
-        tau.wait(lambda shown: shown.count("Working") <= 1 and "w2999." in shown)
+        # Where the machine is slow, the answer has ended on a screen of a few columns, and is in the history.
+        tau.wait(lambda shown: RULE in shown and ("w2999." in shown or "Working" not in shown))
         tau.settle()
         tau.wait(lambda _: len([row for row in tau.screen() if RULE in row]) == 2)
         tau.assert_redraw_changes_nothing()

@@ -113,3 +113,15 @@ def test_other_replies_are_not_taken(window: Window, value: str) -> None:
     window.probe.take()
     assert not window.probe.reply(value)
     assert window.probe.waiting == 1
+
+
+def test_a_late_answer_is_taken_and_the_terminal_is_asked_on(window: Window) -> None:
+    for _ in range(2 * MAX_WITHOUT_ANSWER):
+        assert not window.probe.take()
+        window.clock.advance(TIMEOUT_S)
+        assert window.probe.take()
+        assert window.probe.reply("8;24;80")
+    assert window.asked == 2 * MAX_WITHOUT_ANSWER
+    assert not window.probe.misplaced
+    assert window.probe.reply("8;24;81")
+    assert window.probe.misplaced and window.answers[-1] is False

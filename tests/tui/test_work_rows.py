@@ -410,3 +410,14 @@ def test_keys_right_after_a_list_was_closed_are_for_the_editor(tmp_path: Path) -
         tau.wait("Fork before")
         tau.type(b"\x1b[27u/session")  # in one read
         tau.wait(lambda shown: tau.box()[1:2] == ["/session"])
+
+
+def test_session_shows_file_counts_tokens_and_cost(tmp_path: Path) -> None:
+    with Interface(tmp_path, script=[calls("true"), {"text": "fine"}], rows=40, cols=120) as tau:
+        tau.start().send("hi")
+        tau.wait("fine")
+        tau.settle()
+        tau.send("/session")
+        tau.wait("Messages: 1 of yours, 2 answers, 1 tool call, 4 in all")
+        shown = tau.wait("Context:")
+        assert "File:" in shown and "Id: " in shown and "Tokens: " in shown

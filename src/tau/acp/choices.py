@@ -59,8 +59,8 @@ class Choices:
                 [Choice(name, MODES[name].name, MODES[name].description) for name in self._offered_modes()],
             )
         ]
-        if models.current is not None:
-            options.append(SelectOption("model", "Model", "model", model_name(models.current), self._model_groups()))
+        current = "" if models.current is None else model_name(models.current)
+        options.append(SelectOption("model", "Model", "model", current, self._model_groups()))
         if models.current is not None and len(models.levels) > 1:
             levels = [Choice(level, LEVELS.get(level, level.capitalize())) for level in models.levels]
             options.append(SelectOption("thinking", "Thinking", "thought_level", models.level, levels))

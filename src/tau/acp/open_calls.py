@@ -52,6 +52,22 @@ class _Call:
         self.output = ""  # sent as output of a terminal
 
 
+class CallIds:
+    """Ids of calls for the client, unique in the session. They depend only on the order of the calls."""
+
+    def __init__(self) -> None:
+        self._used: dict[str, int] = {}  # how often an id of the model was used
+
+    def new(self, model_id: str) -> str:
+        times = self._used[model_id] = self._used.get(model_id, 0) + 1
+        return model_id if times == 1 else f"{model_id}#{times}"
+
+    def add(self, other: CallIds) -> None:
+        """Count the calls of a replay as used."""
+        for id, times in other._used.items():
+            self._used[id] = max(times, self._used.get(id, 0))
+
+
 class OpenCalls:
     """`info` describes tools that are not built in. `terminal`: the client takes output of commands in `_meta`."""
 
@@ -60,7 +76,7 @@ class OpenCalls:
         self._info = info
         self._terminal = terminal
         self._open: dict[str, _Call] = {}  # by the id of the model
-        self._used: dict[str, int] = {}  # how often an id of the model was used
+        self.ids = CallIds()
         self._changes: dict[str, list[FileChange]] = {}  # by the id of the model
 
     def __len__(self) -> int:
@@ -174,15 +190,10 @@ class OpenCalls:
         return [ToolCallUpdate(tool_call_id=call.id, status="failed", content=content) for call in calls]
 
     def _add(self, model_id: str, name: str, *, keep: bool = True) -> _Call:
-        call = _Call(self.new_id(model_id), name)
+        call = _Call(self.ids.new(model_id), name)
         if keep:
             self._open[model_id] = call
         return call
-
-    def new_id(self, model_id: str) -> str:
-        """An id for the client that no other call of the session has."""
-        times = self._used[model_id] = self._used.get(model_id, 0) + 1
-        return model_id if times == 1 else f"{model_id}#{times}"
 
     def _is_terminal(self, name: str) -> bool:
         return self._terminal and name == "bash"

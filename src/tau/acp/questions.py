@@ -34,6 +34,7 @@ class Questions:
         spawn: Callable[[Coroutine[Any, Any, None]], object],
         notice: Callable[[Severity, str], None],
     ) -> None:
+        self._session_id = handle.log.id  # of the client; an extension may switch the session
         self._client = client
         self._handle = handle
         self._calls = calls
@@ -41,6 +42,7 @@ class Questions:
         self._notice = notice
         self._open: dict[str, ClientRequest | None] = {}  # by the id of the dialog
         handle.dialogs.over = self._over
+        handle.dialogs.elicit = self._elicit_at_once
 
     def show(self, request: UiRequest) -> None:
         """Show a request of an extension, or ask a question."""
@@ -113,7 +115,7 @@ class Questions:
         self, question: Question, call: ToolCallFields, offered: Mapping[str, PermissionOption]
     ) -> str | None:
         """The id of the chosen option; None if none was chosen."""
-        params = {"sessionId": self._handle.log.id, "toolCall": call, "options": [*offered.values()]}
+        params = {"sessionId": self._session_id, "toolCall": call, "options": [*offered.values()]}
         result = await self._request(question, "session/request_permission", params)
         outcome = result.get("outcome") if result is not None else None
         if not isinstance(outcome, dict) or outcome.get("outcome") != "selected":
@@ -126,7 +128,7 @@ class Questions:
     async def _elicit(self, question: Question) -> dict[str, Any]:
         message, schema = _form(question)
         params = {
-            "sessionId": self._handle.log.id,
+            "sessionId": self._session_id,
             "mode": "form",
             "message": message,
             "requestedSchema": {"type": "object", "properties": {"value": schema}, "required": ["value"]},
@@ -138,6 +140,23 @@ class Questions:
             return {"confirmed": value} if isinstance(value, bool) else {"cancelled": True}
         fits = isinstance(value, str) and (not isinstance(question, Select) or value in question.options)
         return {"value": value} if fits else {"cancelled": True}
+
+    async def _elicit_at_once(self, request: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """A form or an address of an MCP server; None if the client cannot show it."""
+        known = self._client.capabilities
+        if not (known.url if request.get("mode") == "url" else known.form):
+            return None
+        asked = self._client.request("elicitation/create", {"sessionId": self._session_id, **request})
+        try:
+            result = await asked.answer
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            result = None  # the client is gone
+        finally:
+            asked.withdraw()
+        return result if isinstance(result, dict) else {"action": "cancel"}
 
     async def _ask_without_forms(self, question: Question) -> dict[str, Any]:
         if isinstance(question, Input | Editor):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from tau.acp.open_calls import OpenCalls
+from tau.acp.open_calls import CallIds, OpenCalls
 from tau.acp.tool_views import command_output, content_of, shown, stored_diffs
 from tau.acp.translator import plan_of
 from tau.acp.updates import (
@@ -29,12 +29,13 @@ from tau.records.messages import ToolCall as Call
 
 
 class Replay:
-    """`compaction`: the client knows compaction updates. `calls` gives ids and views of tool calls."""
+    """`compaction`: the client knows compaction updates. `calls` gives the views of tool calls."""
 
     def __init__(self, calls: OpenCalls, cwd: str, *, compaction: bool) -> None:
         self._calls = calls
         self._cwd = cwd
         self._compaction = compaction
+        self.ids = CallIds()
         self._unanswered: dict[str, Call] = {}
         self._readers: dict[type, Callable[[Any, str], Iterable[Update]]] = {
             User: self._user,
@@ -94,7 +95,7 @@ class Replay:
             if not content:
                 content = (command_output if call.name == "bash" else content_of)(result.content)
         return ToolCall(
-            tool_call_id=self._calls.new_id(call.id),
+            tool_call_id=self.ids.new(call.id),
             name=call.name,
             title=view.title,
             kind=view.kind,
@@ -108,7 +109,7 @@ class Replay:
     def _bash(self, message: BashExecution, id: str) -> Iterator[Update]:
         failed = message.cancelled or message.exit_code not in (0, UNSET)
         yield ToolCall(
-            tool_call_id=self._calls.new_id(f"bash-{id}"),
+            tool_call_id=self.ids.new(f"bash-{id}"),
             title=shown(message.command),
             kind="execute",
             status="failed" if failed else "completed",

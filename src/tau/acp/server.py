@@ -96,7 +96,7 @@ class Server:
         while (line := await self._transport.receive()) is not None:
             if (backpressure := self._outbox.wait_for_room()) is not None:
                 await backpressure
-            if self._handle(line):
+            if self._handle_safely(line):
                 await asyncio.sleep(0)  # start the request before handling the next line
             count += 1
             if count % LINES_PER_YIELD == 0:
@@ -122,6 +122,15 @@ class Server:
             self._sessions.kill()
 
     # Lines.
+
+    def _handle_safely(self, line: InputLine) -> bool:
+        """No line ends the process, not even by a bug."""
+        try:
+            return self._handle(line)
+        except Exception as error:
+            logger.exception("unexpected error in a line")
+            self._respond_error(None, INTERNAL_ERROR, f"Internal error: {type(error).__name__}: {error}")
+            return False
 
     def _handle(self, line: InputLine) -> bool:
         """Handle one line. Returns True if it started a task."""

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from contextlib import suppress
 from typing import Any
 
 from tau.acp.choices import Choices
@@ -21,6 +20,7 @@ from tau.acp.translator import Translator
 from tau.acp.turns import TurnQueue
 from tau.acp.updates import Command, CommandsUpdate, ConfigUpdate, Cost, ModeUpdate, Severity, Update, UsageUpdate
 from tau.core.agent.draft import Update as DraftUpdate
+from tau.errors import ExtensionFailure, UsageError
 from tau.records.base import UNSET
 from tau.records.deltas import TextDelta, ThinkingDelta
 from tau.records.dialogs import UiRequest
@@ -113,8 +113,10 @@ class AcpSession:
         self.spawn(self._announce_later())
 
     async def _announce_later(self) -> None:
-        with suppress(Exception):  # reported by `ready`
+        try:
             await asyncio.shield(self.started)
+        except (ExtensionFailure, UsageError) as error:  # after a question: the session was open already
+            self.notice("error", str(error))
         await self._refresh()
 
     # Events.

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
+from weakref import WeakValueDictionary
 
 from tau.acp.client import Client
 from tau.acp.errors import failed, invalid_params, unknown_session
@@ -22,10 +24,11 @@ from tau.core.agent.draft import Update as DraftUpdate
 from tau.errors import CommandError, ExtensionFailure, UsageError
 from tau.records.base import UNSET
 from tau.records.dialogs import UiRequest
-from tau.records.events import Event
+from tau.records.events import AgentSettled, Event
 from tau.records.replies import SessionRow
 from tau.runtime.app.factory import SessionFactory
 from tau.runtime.app.options import SessionTarget
+from tau.runtime.app.process import GarbageCollector
 from tau.runtime.app.stored_sessions import BadCursor, StoredSessions
 
 log = logging.getLogger(__name__)
@@ -52,13 +55,19 @@ class Loader(Protocol):
 
 
 class EventRelay:
-    """The client of a session that is being built: keeps events until the session can publish them."""
+    """The client of a session that is being built: keeps events until the session can publish them.
 
-    def __init__(self) -> None:
+    `on_settled` is called when a prompt is settled.
+    """
+
+    def __init__(self, on_settled: Callable[[], None]) -> None:
+        self._on_settled = on_settled
         self._publish: Callable[[Any], Awaitable[None] | None] | None = None
         self._early: list[Any] = []
 
     def __call__(self, event: Event | DraftUpdate | UiRequest) -> Awaitable[None] | None:
+        if type(event) is AgentSettled:
+            self._on_settled()
         if self._publish is not None:
             return self._publish(event)
         self._early.append(event)
@@ -74,9 +83,10 @@ class Sessions:
     def __init__(self, client: Client, loader: Loader) -> None:
         self._client = client
         self._loader = loader
+        self._collector = GarbageCollector()
         self._open: dict[str, AcpSession] = {}
         self._runners: dict[str, PromptRunner] = {}
-        self._locks: dict[str, asyncio.Lock] = {}  # one request at a time opens or removes a session
+        self._locks = WeakValueDictionary[str, asyncio.Lock]()  # one request at a time opens or removes a session
 
     def get(self, id: str) -> AcpSession:
         """Raises AcpError if the session is not open."""
@@ -115,7 +125,7 @@ class Sessions:
         _check_folder(cwd)
         entries = mcp_entries(servers)
         factory = await self._in_thread(lambda: self._loader.load(cwd, target, entries))
-        relay = EventRelay()
+        relay = EventRelay(self._collect_garbage)
         try:
             handle = factory.open(relay, "acp", saves=False, shared=True)
         except CommandError as error:  # another process has it open
@@ -152,6 +162,7 @@ class Sessions:
                 await waiting
         for update in replay.end():
             session.writer.send(update)
+        session.calls.ids.add(replay.ids)
 
     # Stored sessions.
 
@@ -194,6 +205,10 @@ class Sessions:
         self._open.pop(session.id, None)
         self._runners.pop(session.id, None)
         await session.close()
+        asyncio.get_running_loop().call_soon(gc.collect)  # a session is full of reference cycles
+
+    def _collect_garbage(self) -> None:
+        asyncio.get_running_loop().call_soon(self._collector.settled, "")
 
     async def close_all(self) -> None:
         await asyncio.gather(*(self._close(session) for session in list(self._open.values())))

@@ -122,7 +122,7 @@ class Translator:
         if not self._capabilities.notices:
             self._log(f"{title} {description}".strip())
             return []
-        return [Notice(severity=severity, title=title, description=description or UNSET)]
+        return [Notice(severity=severity, title=title or "(empty)", description=description or UNSET)]
 
     # Messages.
 

@@ -53,6 +53,19 @@ Write NAME.py to the current folder: an extension with a hook, a tool and a comm
 
   try it           tau -e NAME.py
   use it always    move it to ~/.pi/agent/extensions""",
+    "fleet": """\
+usage: tau fleet run TASKS --out DIR [--concurrency N] [--model PATTERN] [--max-cost DOLLARS] [--sandbox LEVEL]
+                     [--workers N | --worker COMMAND ...] [--keep never|failed|always] [--changed refuse|redo|keep]
+       tau fleet status DIR
+       tau fleet show DIR TASK
+       tau fleet retry DIR --outcome OUTCOME
+       tau fleet export DIR [--format jsonl|csv|swebench] [-o FILE]
+
+Run a file of tasks (JSON lines), each by an agent of its own. The same command again goes on where it was: each task
+ends with one result. --worker names a command that starts `tau fleet worker` elsewhere, such as ssh. Each of these
+commands has --help.
+
+Exit codes: 0 all done or solved, 1 some are not, 2 a mistake, 3 stopped by --max-cost, 130 after Ctrl+C.""",
     "login": """\
 usage: tau login [PROVIDER]
 
@@ -92,8 +105,8 @@ usage: tau serve [--listen ADDRESS:PORT | --no-tcp] [--root DIR ...] [--idle TIM
        tau serve token new --name NAME [--scope watch|drive|admin] | list | revoke NAME
 
 Keep sessions open for clients that come and go: lines on a Unix socket below the agent folder, and HTTP and WebSocket
-with the extra (pip install 'tau-agent[serve]'). Sessions work in the current folder and below each --root. Options such
-as --model, --tools, --permissions and --sandbox set what clients get; clients can narrow them, never widen them.
+with the extra (pip install '.[serve]' in a clone). Sessions work in the current folder and below each --root. Options
+such as --model, --tools, --permissions and --sandbox set what clients get; clients can narrow them, never widen them.
 
 SIGTERM and Ctrl+C: runs may settle for --drain seconds, then they are aborted and everything is saved.
 tau serve url prints an address that logs a browser in, once and within five minutes. tau serve token manages tokens for

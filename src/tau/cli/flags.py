@@ -123,6 +123,7 @@ COMMANDS = {
     "completion": "print a completion script for your shell",
     "doctor": "check the configuration, and report mistakes in it",
     "extension": "write a template for an extension",
+    "fleet": "run a file of tasks, each by an agent of its own",
     "login": "store an API key, or log in with OAuth",
     "logout": "remove a stored key or login",
     "mcp": "manage MCP servers (list, add, remove, doctor …), or be one (serve)",

@@ -37,6 +37,7 @@ def main(words: list[str]) -> NoReturn:
     named = arguments.flags.pop("tools", None)
     names = features.AGENT_TOOLS if named is None else features.checked_names(_list(named))
     options = session_options(arguments)
+    options = replace(options, dialect=options.dialect or "default")  # the user's setting is for clients of pi
     target = SessionTarget(kept=options.session.kept, folder=options.session.folder)
     import_module("tau.mcp_server.stdio").serve(_load, replace(options, session=target), cwd, names)
     raise AssertionError("a front end ends the process")

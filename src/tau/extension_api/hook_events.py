@@ -145,6 +145,7 @@ class BeforeAgentStartEvent(HookEvent):
     prompt: str
     images: list[dict[str, Any]]
     system_prompt: str
+    system_prompt_options: dict[str, Any]
 
 
 class AgentStartEvent(HookEvent):

@@ -23,7 +23,7 @@ def main(node: str, host: str, memory_mb: int, sync: int, messages: int, parent:
         os.dup2(descriptor, number)
     os.closerange(FIRST + 2, max(moved) + 1)
     limit = [f"--max-old-space-size={memory_mb}"] if memory_mb else []
-    os.execv(node, [node, "--disable-warning=ExperimentalWarning", *limit, host])
+    os.execv(node, [node, "--disable-warning=ExperimentalWarning", *limit, host, sys.executable])
 
 
 def _above(descriptor: int, lowest: int) -> int:

@@ -224,6 +224,7 @@ QUERIES = {
     "get_context_usage": (),
     "get_system_prompt": (),
     "get_entries": (),
+    "read_entries": ("after?",),
     "get_branch": ("fromId?",),
     "get_tree": (),
     "get_entry": ("id",),

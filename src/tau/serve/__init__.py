@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tau.core.text.install_hints import install_hint
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tau.serve.access import Access as Access
@@ -30,6 +32,6 @@ def __getattr__(name: str) -> object:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in LIBRARIES:
             raise
-        raise ImportError(f"tau.serve.{name} needs an extra: pip install 'tau-agent[serve]'") from error
+        raise ImportError(f"tau.serve.{name} needs an extra: {install_hint('serve')}") from error
     globals()[name] = value
     return value

@@ -49,7 +49,9 @@ class Attachment:
         access: Access,
         pace_s: float = 0,
         waits: bool = False,
+        lends: bool = True,
     ) -> None:
+        """`lends`: the channel stays open, so its client may lend tools."""
         self.live = live
         self.client = client
         self.access = access
@@ -62,6 +64,7 @@ class Attachment:
             live.stream, envelope, live.stream.last, self._snapshot, outgoing.flush, pace_s=pace_s
         )
         self._waits = waits
+        self._lends = lends
         self._operations = ClientOperations(host, live, envelope.dialect, client)
         self._dispatcher = Dispatcher(self._operations, HANDLERS, self, envelope.dialect, new_lender=self._lend_tools)
         self._identity = LenderIdentity(client_name, access)
@@ -156,6 +159,8 @@ class Attachment:
 
     def _lend_tools(self) -> ToolLender:
         """The tools that this client offers. Their requests go to this channel alone, and have no number."""
+        if not self._lends:
+            raise CommandError("Tools need a connection that stays open: lines on the socket, or a WebSocket.")
         if self._lender is None:
             self.offers_tools = True
             self._lender = self.live.lent_tools.lender(self._identity, self._send_unnumbered)
@@ -167,7 +172,7 @@ class Attachment:
             self._lend_tools()
 
     def _send_unnumbered(self, event: Event) -> None:
-        session = b',"session":%b}' % encode(self._envelope.session) if self._envelope.session else b"}"
+        session = b',"session":%b}' % encode(self.live.id) if self._envelope.free else b"}"
         for line in self._envelope.dialect.event_lines(event):
             self._outgoing.send(line[:-1] + session, self.reader)
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from tau import __version__
-from tau.errors import CommandError, TauError, UsageError
+from tau.errors import CommandError, TauError
 from tau.records.base import MAX_RECEIVED_NESTING, UNSET, BadRecord, Raw, Record, UnsetType, decode, escape_separators
 from tau.records.host_commands import HOST_COMMANDS, PROTOCOL_VERSION, After, Hello, HostCommand
 from tau.records.host_events import Attached, HelloReply, Limits
@@ -21,12 +21,10 @@ from tau.runtime.protocol.responses import response
 from tau.runtime.protocol.transport import Transport
 from tau.serve.access import Access
 from tau.serve.attachment import Attachment
-from tau.serve.event_stream import Envelope
+from tau.serve.greeting import NORMAL, Authenticate, Ending, Greeting, Kind, Refused, check_hello
 from tau.serve.keys import command_key
 from tau.serve.outgoing import MAX_WAITING, Outgoing
 from tau.serve.scopes import scope_of
-from tau.wire import dialects
-from tau.wire.dialects import DEFAULT
 from tau.wire.lines import MAX_LINE_BYTES, LineTooLong
 
 if TYPE_CHECKING:
@@ -38,31 +36,6 @@ HELLO_TIMEOUT_S = 10.0
 LINES_PER_YIELD = 64
 CLOSE_TIMEOUT_S = 1.0
 NO_HELLO = "The first record must be a hello."
-NO_CREDENTIAL = "The token is missing or not valid."
-
-Kind = Literal["lines", "websocket", "http", "sse", "memory"]
-Authenticate = Callable[[str], Access | None]
-
-
-class Ending(NamedTuple):
-    """How a channel ended: the close code of a WebSocket, and a sentence."""
-
-    code: int
-    reason: str
-
-
-NORMAL = Ending(1000, "")
-GOING_AWAY = Ending(1001, "The host is closing.")
-REVOKED = Ending(1008, "The credential is not valid any more.")
-SLOW = Ending(1013, "The client did not read for too long.")
-
-
-class Refused(Exception):
-    """The greeting of a client is not accepted; the channel ends with this code."""
-
-    def __init__(self, code: int, reason: str) -> None:
-        super().__init__(reason)
-        self.ending = Ending(code, reason)
 
 
 class LineHead(Record):
@@ -80,29 +53,30 @@ class Channel:
     ) -> None:
         self.client = host.new_client_id()
         self.kind = kind
-        self.name = ""
         self.watches = False  # the client receives events about all sessions
         self.outgoing = Outgoing(transport, self._connection_lost)
         self.attachments: dict[str, Attachment] = {}  # by stream
-        self._access = access
         self._host = host
         self._transport = transport
-        self._authenticate = authenticate
-        self._hello = Hello(PROTOCOL_VERSION)
-        self._dialect = DEFAULT
-        self._numbers = True
+        self._check: Callable[[Hello], Greeting] = lambda hello: check_hello(hello, access, authenticate)
+        self._greeting: Greeting | None = None
         self._bound: Attachment | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._ended: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
 
     @property
+    def greeting(self) -> Greeting:
+        """Only valid after the hello."""
+        assert self._greeting is not None
+        return self._greeting
+
+    @property
     def access(self) -> Access:
-        assert self._access is not None
-        return self._access
+        return self.greeting.access
 
     @property
     def credential(self) -> str | None:
-        return None if self._access is None else self._access.credential
+        return None if self._greeting is None else self.access.credential
 
     @property
     def bound(self) -> bool:
@@ -146,18 +120,18 @@ class Channel:
         """Attach to a session. Attached again, the client gets what `after` asks for."""
         if (previous := self.attachments.get(live.stream.id)) is not None:
             previous.detach()
-        hello = self._hello
-        envelope = Envelope(self._dialect, self._numbers, "" if hello.session else live.id)
+        greeting = self.greeting
         attachment = Attachment(
             self._host,
             live,
             self.outgoing,
-            envelope,
+            greeting.envelope,
             client=self.client,
-            client_name=self.name,
-            access=self.access,
-            pace_s=(hello.pace or 0) / 1000,
-            waits=hello.flow == "wait",
+            client_name=greeting.name,
+            access=greeting.access,
+            pace_s=greeting.pace_s,
+            waits=greeting.waits,
+            lends=self.kind != "http",
         )
         attached = attachment.attach(after, entry)
         if attached.resumed:
@@ -228,17 +202,7 @@ class Channel:
         return line
 
     async def _accept(self, hello: Hello) -> HelloReply:
-        if hello.version != PROTOCOL_VERSION:
-            raise Refused(1002, f"version: {hello.version} is not known; there is {PROTOCOL_VERSION}")
-        if self._access is None:
-            self._access = self._authenticate(hello.token) if self._authenticate and hello.token else None
-            if self._access is None:
-                raise Refused(1008, NO_CREDENTIAL)
-        self._hello, self.name = hello, hello.client or ""
-        self._dialect = dialects.find(hello.dialect)
-        self._numbers = hello.numbers if hello.numbers is not None else self._dialect is DEFAULT
-        if hello.session is None and not (self._dialect.responses and self._dialect.dialogs):
-            raise UsageError(f"dialect: {self._dialect.name} needs a session in the hello")
+        greeting = self._greeting = self._check(hello)
         attached: Attached | UnsetType = UNSET
         if hello.session is not None:
             live = await self._host.find(hello.session, self.access)
@@ -249,8 +213,8 @@ class Channel:
             __version__,
             self._host.id,
             self.client,
-            self._dialect.name,
-            self.access.scope,
+            greeting.dialect.name,
+            greeting.access.scope,
             Limits(MAX_LINE_BYTES, MAX_WAITING),
             attached,
         )

@@ -47,9 +47,12 @@ class ClientOperations(Operations):
         self._live.dialogs.answer(answer, self._client)
 
     async def bash(self, command: str, *, exclude: bool = False, id: Any = UNSET) -> BashResult:
-        tools = self._host.config.options.tools
-        if tools is not None and "bash" not in tools:
+        if "bash" not in self._live.offered_tools:
             raise CommandError("bash: this host does not offer it")
+        if self._session.tool_runner.permission_gate is not None:
+            why = await self._live.handle.permissions.refusal("bash", {"command": command})
+            if why is not None:
+                raise CommandError(f"bash: {why}")
         token = object()
         self._live.bash_began(token, command, id)
         try:
@@ -59,14 +62,13 @@ class ClientOperations(Operations):
 
     def set_tools(self, tools: Sequence[str | Tool]) -> None:
         """Built-in tools that the session was not opened with cannot be added."""
-        offered = self._live.limits.tools
         for tool in tools:
-            if offered is not None and tool in MODULES and tool not in offered:
+            if tool in MODULES and tool not in self._live.offered_tools:
                 raise CommandError(f"names: this host does not offer {tool}")
         super().set_tools(tools)
 
     def set_budget(self, budget: Budget) -> Budget:
-        return super().set_budget(narrower_budget(self._live.limits.budget, budget))
+        return super().set_budget(narrower_budget(self._live.budget_limit, budget))
 
     async def switch_session(self, path: str) -> bool:
         target = os.path.join(self.cwd, as_path("sessionPath", path))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 from importlib import import_module
 from typing import Any
 
 from tau.cli.flags import ParsedArguments
+from tau.cli.main import load_quickly
 from tau.errors import UsageError
 
 SUBCOMMANDS = {
@@ -21,6 +23,8 @@ def main(arguments: ParsedArguments) -> int:
     name = arguments.words[1] if len(arguments.words) > 1 else ""
     if name not in SUBCOMMANDS or (name == "" and len(arguments.words) > 1):
         raise UsageError(USAGE)
+    load_quickly()
     module: Any = import_module(SUBCOMMANDS[name])
+    gc.enable()
     code: int = module.main(arguments)
     return code

@@ -15,7 +15,8 @@ from tau.records.host_commands import ListHostSessions, OpenSession
 from tau.records.host_events import HostClosing, HostSessions
 from tau.runtime.protocol.transport import Transport
 from tau.serve.access import Access
-from tau.serve.channel import GOING_AWAY, REVOKED, SLOW, Authenticate, Channel, Ending, Kind
+from tau.serve.channel import Channel
+from tau.serve.greeting import GOING_AWAY, REVOKED, SLOW, Authenticate, Ending, Kind
 from tau.serve.host_handlers import HOST_HANDLERS
 from tau.serve.live_session import LiveSession
 from tau.serve.live_sessions import LiveSessions

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from hashlib import sha256
 from itertools import islice
 
 from tau.core.conversation.tree import Tree
@@ -80,6 +79,8 @@ def command_key(line: bytes, key: object) -> CommandKey | None:
         return None
     if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY_LENGTH:
         raise CommandError(f"key: expected text of 1 to {MAX_KEY_LENGTH} characters")
+    from hashlib import sha256  # it takes longer to load than the rest of this file, and most clients do without
+
     fields = parse(line)
     told = {name: value for name, value in fields.items() if name not in NOT_ENVELOPE and value is not None}
     return CommandKey(key, sha256(encode(dict(sorted(told.items())))).hexdigest()[:24])

@@ -24,6 +24,7 @@ from tau.serve.event_stream import EventStream, Published
 from tau.serve.keys import Keys, stored_keys
 from tau.serve.lent_tools import LentTools
 from tau.serve.metrics import count_tokens
+from tau.serve.opening import offered_tools
 from tau.serve.session_view import Question
 
 log = logging.getLogger(__name__)
@@ -42,9 +43,11 @@ class LiveSession:
         self.stream = EventStream()
         self.handle = factory.open(self.stream.publish, "rpc", saves=False, shared=True)
         self.stream.on_event = self._published
+        self.stream.name_session(self.id)
         self.stream.view.queue = self.handle.queues
         self.cwd = factory.cwd
-        self.limits = factory.options
+        self.budget_limit = factory.options.budget
+        self.offered_tools = offered_tools(factory.options, factory.settings)
         self.opened = now()
         self.cost = 0.0  # dollars, since it was opened
         self.tokens: Counter[str] = Counter()  # by type, since it was opened
@@ -163,6 +166,7 @@ class LiveSession:
         self.interrupted = None
         self.run_keys.clear()
         self.stream.publish(SessionChanged(self.id, file, self.handle.tree.leaf_id, reason))
+        self.stream.name_session(self.id)
 
     def _published(self, event: Published) -> None:
         if isinstance(event, Update):

@@ -35,7 +35,7 @@ class LiveSessions:
         self._opening: dict[str, asyncio.Task[LiveSession]] = {}  # by the real path of the file
         self._ending: dict[str, asyncio.Task[None]] = {}  # by the same: a closed session holds its file until then
         self._idle: dict[LiveSession, asyncio.TimerHandle] = {}
-        self._keys: dict[str, tuple[bytes, float, asyncio.Task[tuple[LiveSession, bool]]]] = {}
+        self._keys: dict[str, tuple[bytes, float, asyncio.Task[tuple[str, bool]]]] = {}
 
     def __iter__(self) -> Iterator[LiveSession]:
         return iter([*self._sessions])
@@ -79,18 +79,21 @@ class LiveSessions:
         if known is not None and known[0] != digest:
             raise CommandError("key: it was used for another command")
         if known is None:
-            task = asyncio.create_task(self._open(wanted))
+            task = asyncio.create_task(self._open_by_id(wanted))
             known = self._keys[wanted.key] = digest, now + KEY_LIFETIME_S, task
             while len(self._keys) > MAX_KEYS:
                 del self._keys[next(iter(self._keys))]
         try:
-            live, created = await asyncio.shield(known[2])
+            id, created = await asyncio.shield(known[2])
         except CommandError:
             self._keys.pop(wanted.key, None)  # it may be tried again
             raise
-        if live not in self._sessions:
-            live = await self.find(live.id, may_open=True)
-        return live, created
+        return await self.find(id, may_open=True), created
+
+    async def _open_by_id(self, wanted: OpenSession) -> tuple[str, bool]:
+        """Open a session and return its id: a key must not keep a session that is closed."""
+        live, created = await self._open(wanted)
+        return live.id, created
 
     async def close(self, live: LiveSession) -> None:
         """Close a session; its file stays."""

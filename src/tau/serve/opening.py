@@ -15,6 +15,8 @@ from tau.errors import CommandError, UsageError
 from tau.records.base import Value, replace
 from tau.records.budgets import Budget
 from tau.records.host_commands import MIN_ID_LENGTH, OpenSession
+from tau.records.settings import Settings
+from tau.runtime.app.config import ProjectConfig
 from tau.runtime.app.factory import SessionFactory, load
 from tau.runtime.app.handle import SessionHandle
 from tau.runtime.app.options import SessionOptions, SessionTarget
@@ -95,7 +97,6 @@ class SessionOpener:
     def load(self, wanted: OpenSession) -> SessionFactory:
         """Prepare a new session, or one from a file. Raises CommandError."""
         options = self._config.options
-        tools = options.tools if wanted.tools is None else self._tools(wanted.tools)
         target = self._target(kept=wanted.memory is not True and options.session.kept, name=wanted.name)
         cwd = self._folder(wanted.cwd or self._config.cwd)
         if wanted.session is not None:
@@ -106,15 +107,16 @@ class SessionOpener:
             path = self.file(wanted.fork_of)
             cwd = self._folder(self._cwd_of(path)) if wanted.cwd is None else cwd
             target = replace(target, copy_of=str(path))
+        settings = self._settings(cwd)
         narrowed = replace(
             options,
             session=target,
-            tools=tools,
+            tools=options.tools if wanted.tools is None else narrower_tools(options, settings, wanted.tools),
             model=wanted.model or options.model,
             provider=None if wanted.model else options.provider,
             thinking=wanted.thinking or options.thinking,
             budget=narrower_budget(options.budget, wanted.budget),
-            sandbox=narrower_sandbox(options.sandbox, wanted.sandbox),
+            sandbox=narrower_sandbox(options.sandbox or settings.sandbox.level, wanted.sandbox),
         )
         return self._load(narrowed, cwd)
 
@@ -158,12 +160,33 @@ class SessionOpener:
             raise CommandError(f"cwd: there is no folder {cwd}")
         return cwd
 
-    def _tools(self, wanted: Sequence[str]) -> list[str | Tool]:
-        allowed = DEFAULT_TOOLS if self._config.options.tools is None else self._config.options.tools
-        by_name = {tool if isinstance(tool, str) else tool.name: tool for tool in allowed}
-        if missing := [name for name in wanted if name not in by_name]:
-            raise CommandError(f"tools: this host does not offer {', '.join(missing)}")
-        return [by_name[name] for name in wanted]
+    def _settings(self, cwd: str) -> Settings:
+        """The settings of a session in this folder: they may limit more than the flags of the host."""
+        options = self._config.options
+        config = ProjectConfig(
+            self._config.agent_dir,
+            Path(cwd),
+            options.approve,
+            options.extensions,
+            only_given=options.only_these_extensions,
+            dialect=options.dialect,
+            overruled=options.settings,
+        )
+        return config.settings
+
+
+def offered_tools(options: SessionOptions, settings: Settings) -> dict[str, str | Tool]:
+    """The tools that a session has without a client's choice, by name."""
+    tools = options.tools if options.tools is not None else settings.default_tools or DEFAULT_TOOLS
+    return {tool if isinstance(tool, str) else tool.name: tool for tool in tools}
+
+
+def narrower_tools(options: SessionOptions, settings: Settings, wanted: Sequence[str]) -> list[str | Tool]:
+    """The wanted tools. Raises CommandError if one of them is not offered."""
+    offered = offered_tools(options, settings)
+    if missing := [name for name in wanted if name not in offered]:
+        raise CommandError(f"tools: this host does not offer {', '.join(missing)}")
+    return [offered[name] for name in wanted]
 
 
 def narrower_budget(limit: Budget, wanted: Budget | None) -> Budget:

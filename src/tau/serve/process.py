@@ -18,6 +18,7 @@ from typing import Any, NoReturn, Protocol
 from tau import __version__
 from tau.cli.flags import ParsedArguments
 from tau.cli.session_options import session_options
+from tau.core.text.install_hints import install_hint
 from tau.errors import UsageError
 from tau.records.base import replace
 from tau.runtime.app.options import SessionTarget
@@ -28,13 +29,14 @@ from tau.serve.access import LOCAL_USER
 from tau.serve.host import Host
 from tau.serve.opening import HostConfig, SessionOpener
 from tau.serve.unix_socket import UnixListener
+from tau.serve.watchdog import Watchdog
 from tau.store.host_files import HostFiles, HostInfo
 from tau.store.paths import agent_dir, working_folder
 
 log = logging.getLogger(__name__)
 TCP = "tau.serve.web.tcp"  # its `start` returns a TcpServer; it needs the extra `serve`
 TCP_LIBRARIES = ("starlette", "uvicorn", "websockets")
-NO_TCP = "Only the Unix socket is open. For HTTP, WebSocket and the page: pip install 'tau-agent[serve]'."
+NO_TCP = f"Only the Unix socket is open. For HTTP, WebSocket and the page: {install_hint('serve')}."
 NOT_HERE = ("continue", "resume", "session", "session-id", "fork", "name", "export", "print", "mode", "output-schema")
 UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 
@@ -121,7 +123,9 @@ async def _serve(config: HostConfig, files: HostFiles, arguments: ParsedArgument
         say(f"listening on {files.socket}" + ("" if url is None else f" and {url}"))
         if tcp is not None and os.isatty(1):  # a code does not belong in a log
             say(f"for a browser: {tcp.browser_url()}")
+        watchdog = Watchdog()
         code = await stop.wait()
+        watchdog.stop()
         listener.stop_accepting()
         if tcp is not None:
             tcp.stop_accepting()

@@ -10,6 +10,7 @@ import asyncio
 import errno
 import logging
 import os
+import resource
 import socket
 import struct
 import sys
@@ -31,6 +32,7 @@ FLUSH_TIMEOUT_S = 1.0
 _PEER_CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 _LOCAL_PEERCRED = 1  # macOS and the BSDs: a version and the uid
 MAX_CONNECTIONS = 2048
+SPARE_DESCRIPTORS = 256  # for the sessions that are open
 
 
 class SocketTransport(asyncio.Protocol):
@@ -71,6 +73,10 @@ class SocketTransport(asyncio.Protocol):
         with suppress(TimeoutError):
             async with asyncio.timeout(FLUSH_TIMEOUT_S):
                 await self._lost.wait()
+        self._transport.abort()
+
+    def abort(self) -> None:
+        """Close the connection at once."""
         self._transport.abort()
 
     @property
@@ -167,13 +173,24 @@ class UnixListener:
             await asyncio.wait(self._tasks, timeout=2 * FLUSH_TIMEOUT_S)
 
     def _connected(self, transport: SocketTransport) -> None:
-        uid = peer_uid(transport.socket)
-        if (uid is not None and uid != os.getuid()) or len(self._tasks) >= MAX_CONNECTIONS:
-            log.warning("refused a connection on the socket: %s", "too many" if uid == os.getuid() else f"user {uid}")
-            transport._transport.abort()
+        if (why := self._refusal(transport.socket)) is not None:
+            log.warning("refused a connection on the socket: %s", why)
+            transport.abort()
             return
         self._tasks.add(task := asyncio.create_task(self._run(transport)))
         task.add_done_callback(self._tasks.discard)
+
+    def _refusal(self, connection: socket.socket) -> str | None:
+        """Why a connection is not accepted, or None."""
+        uid = peer_uid(connection)
+        if uid is not None and uid != os.getuid():
+            return f"it comes from user {uid}"
+        if len(self._tasks) >= MAX_CONNECTIONS:
+            return "there are too many"
+        # The system gives the lowest number that is free.
+        if connection.fileno() > resource.getrlimit(resource.RLIMIT_NOFILE)[0] - SPARE_DESCRIPTORS:
+            return "descriptors are running out"
+        return None
 
     async def _run(self, transport: SocketTransport) -> None:
         try:

@@ -221,9 +221,20 @@ class Journal:
         if not lock(handle):
             pid = holder(handle)
             by = f"process {pid}" if pid else "another process"
+            if pid and self._is_host(pid):
+                raise CommandError(
+                    f"Session {self.path} is open in tau serve (process {pid}): tau attach continues it."
+                )
             raise CommandError(
                 f"Session {self.path} is in use by {by}. Close it there, or start with --fork to continue in a copy."
             )
+
+    def _is_host(self, pid: int) -> bool:
+        """True if this process is `tau serve`."""
+        from tau.store.host_files import running_host
+
+        host = running_host(self.path.parents[2]) if len(self.path.parents) > 2 else None
+        return host is not None and host.pid == pid
 
     def _write(self, data: bytes) -> None:
         assert self._handle is not None

@@ -62,8 +62,8 @@ def session_text(handle: SessionHandle) -> str:
         *([f"Name: {state.session_name}"] if isinstance(state.session_name, str) else []),
         f"File: {state.session_file}" if isinstance(state.session_file, str) else "File: none, only in memory",
         f"Id: {state.session_id}",
-        f"Messages: {stats.user_messages} of yours, {stats.assistant_messages} answers, "
-        f"{stats.tool_calls} tool {'call' if stats.tool_calls == 1 else 'calls'}, {stats.total_messages} in all",
+        f"Messages: {stats.user_messages} of yours, {_count(stats.assistant_messages, 'answer')}, "
+        f"{_count(stats.tool_calls, 'tool call')}, {stats.total_messages} in all",
         f"Tokens: {stats.tokens.input:,} in, {stats.tokens.output:,} out, {stats.tokens.cache_read:,} from the cache, "
         f"{stats.tokens.total:,} in all",
     ]
@@ -73,6 +73,10 @@ def session_text(handle: SessionHandle) -> str:
     if usage is not None and usage.tokens is not None:
         lines.append(f"Context: {usage.tokens:,} of {usage.context_window:,} tokens")
     return "\n".join(lines)
+
+
+def _count(number: int, name: str) -> str:
+    return f"{number:,} {name}{'' if number == 1 else 's'}"
 
 
 async def _compact(surface: Surface, rest: str) -> None:

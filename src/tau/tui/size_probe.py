@@ -15,7 +15,7 @@ from typing import Literal
 
 QUESTION = b"\x1b[18t"
 REPLY = "window"  # the name of the reply
-TIMEOUT_S = 0.1
+TIMEOUT_S = 0.2
 VALID_S = 0.01  # an answer is good for a frame that follows at once
 MAX_WITHOUT_ANSWER = 3  # questions; then the terminal is not asked any more
 MAX_DIFFERENT = 20  # answers without a change of the size that the system tells; then their size is not believed
@@ -70,14 +70,14 @@ class SizeProbe:
     def reply(self, value: str) -> bool:
         """Take a reply; False if it is not about the size."""
         kind, *numbers = value.split(";")
-        if kind != "8" or len(numbers) != 2 or not all(map(str.isdigit, numbers)) or not self._asked:
+        if kind != "8" or len(numbers) != 2 or not all(map(str.isdigit, numbers)):
             return False
-        about = self._asked.popleft()
+        self._unanswered = 0
+        about = self._asked.popleft() if self._asked else "after"  # late: frames were drawn meanwhile
         self._cancel()
         if self._asked:
             self._timer = self._loop.call_later(TIMEOUT_S, self._give_up)
         equal = (int(numbers[0]), int(numbers[1])) == tuple(self._size())
-        self._unanswered = 0
         self._different = 0 if equal else self._different + 1
         if about == "after":
             self.misplaced = self.misplaced or not equal

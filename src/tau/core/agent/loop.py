@@ -176,29 +176,33 @@ def agent_run(
             yield Publish(TurnEnd(reply, []))
             break
         at_once = parallel and not any(sequential(call.name) for call in reply.tool_calls)
-        results, pending, is_final = yield from run_tools(ending, at_once, skip)
+        results, pending, final = yield from run_tools(ending, at_once, skip)
         new += results
         since += [reply, *results]
         yield Publish(TurnEnd(reply, results))
         if results and not pending and not (yield CheckBudget()):
             break
-        follow_up = bool(results) and not is_final
-        if follow_up:
+        goes_on = bool(results) and not final  # otherwise only for queued messages
+        if goes_on:
             history, since = yield from _compact_if_needed(history, since)
-        queue = "steer"
-        pending = pending or (yield TakeQueued(queue))
-        if not follow_up:
-            if not pending:
-                queue = "follow_up"
-                pending = yield TakeQueued(queue)
-            if not pending:
-                break
+        queue, pending = yield from _take_queued(pending, goes_on)
+        if not (goes_on or pending):
+            break
+        if not goes_on:
             history, since = yield from _compact_if_needed(history, since)
         yield Publish(TurnStart())
 
     again = isinstance(ending, MessageFailed) and (yield CheckRetry(ending))
     yield Publish(AgentEnd(list(new), will_retry=again))
     return RunEnd(new, ending)
+
+
+def _take_queued(
+    pending: list[QueuedMessage], goes_on: bool
+) -> Generator[LoopRequest, Any, tuple[QueueName, list[QueuedMessage]]]:
+    """The messages that come next: steering, and at the end of the run follow-ups."""
+    pending = pending or (yield TakeQueued("steer"))
+    return ("steer", pending) if pending or goes_on else ("follow_up", (yield TakeQueued("follow_up")))
 
 
 def announce(message: AnyMessage) -> Generator[LoopRequest, Any, None]:

@@ -1,6 +1,7 @@
 // One extension: its registrations, the calls in progress and its actions, over the connection that all share.
 
 import { pathToFileURL } from "node:url";
+import { LatestTells } from "./latest_tells.mjs";
 import { createApi } from "./api.mjs";
 import { loadFactory, pathOf } from "./loading.mjs";
 import { currentCall } from "./scope.mjs";
@@ -61,6 +62,7 @@ export class Extension {
   #fresh = false;
   #ended = false;
   #endings = [];
+  #latest = new LatestTells((message) => this.#transmit(message));
 
   constructor(number, channel, message) {
     this.#number = number;
@@ -117,6 +119,11 @@ export class Extension {
   // Messages to tau
 
   send(message) {
+    this.#latest.flush();
+    this.#transmit(message);
+  }
+
+  #transmit(message) {
     if (!this.#ended) this.#channel.send(this.#number, message);
   }
 
@@ -133,7 +140,8 @@ export class Extension {
 
   tell(name, params = {}) {
     this.#fresh = false;
-    this.send({ type: "tell", name, params, ...this.#origin() });
+    const message = { type: "tell", name, params, ...this.#origin() };
+    if (this.#facts.mode !== "tui" || !this.#latest.put(message)) this.send(message);
   }
 
   /** Performs an action. An AbortSignal withdraws it; `receive` gets the pieces that come before the answer. */
@@ -154,6 +162,7 @@ export class Extension {
 
   /** Performs an action and blocks until it is answered. */
   read(name, params = {}) {
+    this.#latest.flush();
     const answer = this.#channel.read(this.#number, { name, params, ...this.#origin() });
     if (answer.error !== undefined) throw new Error(answer.error);
     return answer.value;

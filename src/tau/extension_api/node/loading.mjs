@@ -10,9 +10,11 @@ import { lowerSyntax } from "./lowering.mjs";
 import { maskCode } from "./masking.mjs";
 
 const HERE = dirname(fileURLToPath(import.meta.url));
+const HERE_URL = new URL(".", import.meta.url).href;
 const MODULES = join(HERE, "modules");
 const PI_MODULE = /^@(?:earendil-works|mariozechner)\/(pi-coding-agent|pi-ai|pi-tui|pi-agent-core)(?:\/(.*))?$/;
 const TYPEBOX = /^(?:@sinclair\/)?typebox(?:\/(.*))?$/;
+const USES_PI = /["'](?:@(?:earendil-works|mariozechner)\/pi-|(?:@sinclair\/)?typebox)/;
 const TYPESCRIPT = /\.[mc]?tsx?$/;
 const ENDINGS = [".ts", ".js", ".mts", ".mjs", ".tsx", ".json", "/index.ts", "/index.js"];
 const TYPESCRIPT_OF = { ".js": [".ts", ".tsx"], ".mjs": [".mts"], ".jsx": [".tsx"], ".cjs": [".cts"] };
@@ -77,6 +79,7 @@ function findFile(path) {
 }
 
 function resolve(specifier, context, next) {
+  if (context.parentURL?.startsWith(HERE_URL)) return next(specifier, context);
   const own = ownModule(specifier);
   if (own) return { url: pathToFileURL(own).href, format: "module", shortCircuit: true };
   if (/^(?:\.{1,2}(?:\/|$)|\/|file:)/.test(specifier)) {
@@ -104,8 +107,8 @@ function isRequire(context) {
 
 function load(url, context, next) {
   const path = pathOf(url.replace(/[?#].*$/s, ""));
-  if (path.startsWith(MODULES)) {
-    const names = new URL(url).searchParams.get("missing");
+  if (path.startsWith(HERE)) {
+    const names = url.includes("?") ? new URL(url).searchParams.get("missing") : null;
     if (names === null) return next(url, context);
     const source = [`export * from ${JSON.stringify(url.replace(/\?.*$/s, ""))};`];
     for (const name of names.split(",")) {
@@ -125,7 +128,8 @@ function load(url, context, next) {
   const loaded = next(url, context);
   if (loaded.format !== "module" || required || !path || loaded.source == null) return loaded;
   const text = typeof loaded.source === "string" ? loaded.source : Buffer.from(loaded.source).toString("utf8");
-  const source = defineCommonJsNames(adjustImports(text, { dropUnused: false, missing: missingNames(path) }));
+  const adjusted = USES_PI.test(text) ? adjustImports(text, { dropUnused: false, missing: missingNames(path) }) : text;
+  const source = defineCommonJsNames(adjusted);
   return source === text ? loaded : { ...loaded, source };
 }
 

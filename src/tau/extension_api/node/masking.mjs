@@ -6,9 +6,12 @@ const REGEX_AFTER_WORD = /(?:^|[^\w$.])(?:return|typeof|case|in|of|delete|void|t
 const EXPRESSION_END = /[\w$)\]}"'`]/;
 
 export function maskCode(code) {
-  const out = code.split("");
+  const out = []; // alternately code and blanks
+  let copied = 0;
   const blank = (from, to) => {
-    for (let at = from; at < to; at++) if (out[at] !== "\n") out[at] = " ";
+    if (to <= from) return;
+    out.push(code.slice(copied, from), blanks(code.slice(from, to)));
+    copied = to;
   };
   const braces = []; // for each open brace: does it belong to a template?
   let at = 0;
@@ -71,6 +74,7 @@ export function maskCode(code) {
       at++;
     }
   }
+  out.push(code.slice(copied));
   return out.join("");
 }
 

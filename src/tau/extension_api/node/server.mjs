@@ -1,9 +1,11 @@
 // The host: receives the messages of all extensions, loads them one after the other, and attributes failures.
 
+import { fileURLToPath } from "node:url";
 import { Channel } from "./channel.mjs";
 import { remember } from "./current.mjs";
 import { Extension, errorText } from "./extension.mjs";
 import { currentCall } from "./scope.mjs";
+import { useTerminalTheme } from "./theme.mjs";
 import { installHooks } from "./loading.mjs";
 
 const extensions = new Map();
@@ -16,6 +18,9 @@ export function serve() {
   for (const signal of ["SIGINT", "SIGHUP"]) process.on(signal, () => {}); // tau handles them
   const parent = process.ppid;
   setInterval(() => process.ppid !== parent && process.exit(0), 1000).unref();
+  // A program that an extension starts as this one is tau.
+  process.env.TAU_PYTHON = process.argv[2];
+  process.argv = [process.argv[0], fileURLToPath(new URL("./pi.mjs", import.meta.url))];
   installHooks();
   channel.listen(receive, () => process.exit(0));
   channel.send(0, { type: "ready" });
@@ -30,6 +35,7 @@ function receive(number, message) {
     const extension = new Extension(number, channel, message);
     extensions.set(number, extension);
     remember(extension);
+    if (message.mode === "tui") useTerminalTheme();
     loading = loading.then(() => extension.load()).then(() => channel.send(0, { type: "loading_done", number }));
     return;
   }

@@ -41,3 +41,20 @@ export function contextOf(branch) {
   }
   return { messages: contextEntries(branch).flatMap(entryMessages), thinkingLevel, model };
 }
+
+/** The entries as a tree, with their labels. */
+export function treeOf(entries) {
+  const nodes = new Map(entries.map((entry) => [entry.id, { entry, children: [] }]));
+  for (const { type, targetId, label, timestamp } of entries) {
+    if (type !== "label" || !nodes.has(targetId)) continue;
+    const node = nodes.get(targetId);
+    if (label) Object.assign(node, { label, labelTimestamp: timestamp });
+    else {
+      delete node.label;
+      delete node.labelTimestamp;
+    }
+  }
+  const roots = [];
+  for (const node of nodes.values()) (nodes.get(node.entry.parentId)?.children ?? roots).push(node);
+  return roots;
+}

@@ -4,7 +4,7 @@ import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, statS
 import { randomUUID } from "node:crypto";
 import { basename, join, resolve } from "node:path";
 import { agentDir } from "./folders.mjs";
-import { contextEntries, contextOf, entryMessages } from "./session_context.mjs";
+import { contextEntries, contextOf, entryMessages, treeOf } from "./session_context.mjs";
 
 export const CURRENT_SESSION_VERSION = 3;
 
@@ -156,10 +156,7 @@ export class SessionManager {
   }
 
   getTree() {
-    const nodes = new Map(this.#entries.map((entry) => [entry.id, { entry, children: [], label: this.getLabel(entry.id) }]));
-    const roots = [];
-    for (const node of nodes.values()) (nodes.get(node.entry.parentId)?.children ?? roots).push(node);
-    return roots;
+    return treeOf(this.#entries);
   }
 
   buildContextEntries() {

@@ -1,6 +1,6 @@
 // `ctx.sessionManager`: synchronous reading of the session. What was read is kept until the session changes.
 
-import { contextEntries, contextOf } from "./session_context.mjs";
+import { contextEntries, contextOf, treeOf } from "./session_context.mjs";
 
 const managers = new WeakMap(); // one object per extension
 
@@ -22,10 +22,22 @@ function create(extension) {
       version = now;
     }
     const key = params === undefined ? name : `${name} ${JSON.stringify(params)}`;
-    if (!kept.has(key)) kept.set(key, extension.read(name, params ?? {}));
+    if (name !== "version" && !kept.has(key)) kept.set(key, extension.read(name, params ?? {}));
     return kept.get(key);
   };
-  const entries = () => read("get_entries");
+  let known = []; // all entries of `session` so far: entries are only ever added
+  let session;
+  const entries = () => {
+    read("version"); // forgets what depends on the entries, if they changed
+    const id = extension.knownFact("sessionId");
+    if (id !== session) [known, session] = [[], id];
+    const count = extension.knownFact("entryCount");
+    if (count === undefined || count !== known.length) {
+      const added = extension.read("read_entries", { after: known.at(-1)?.id });
+      known = known.concat(added);
+    }
+    return known;
+  };
   const byId = () => {
     const list = entries();
     let index = kept.get("index");
@@ -54,7 +66,7 @@ function create(extension) {
     getBranch: (fromId) => (entries(), branch(fromId)),
     getHeader: () => read("get_header"),
     getEntries: () => [...entries()],
-    getTree: () => read("get_tree"),
+    getTree: () => treeOf(entries()),
     isPersisted: () => extension.fact("sessionFile") != null,
     buildContextEntries: () => (entries(), contextEntries(branch())),
     buildSessionContext: () => (entries(), contextOf(branch())),

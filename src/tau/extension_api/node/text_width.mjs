@@ -1,7 +1,7 @@
 // Widths and parts of text that a terminal shows: control sequences have no width, wide characters have two columns.
 
 const SEQUENCE = /\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|_[^\x07\x1b]*(?:\x07|\x1b\\)|[PX^][^\x1b]*\x1b\\|[@-Z\\-_])/y;
-const segmenter = new Intl.Segmenter(undefined, { granularity: "grapheme" });
+let segmenter; // created when it is needed: that takes time
 const ZERO = /^[\p{Mn}\p{Me}\p{Cf}\p{Cc}]+$/u;
 const EMOJI = /\p{Emoji_Presentation}|\p{Extended_Pictographic}\uFE0F|\p{RI}{2}/u;
 const TAB = "   ";
@@ -49,6 +49,7 @@ export function* parts(text) {
     }
     const next = text.indexOf("\x1b", at + 1);
     const plain = text.slice(at, next < 0 ? text.length : next);
+    segmenter ??= new Intl.Segmenter(undefined, { granularity: "grapheme" });
     for (const { segment } of segmenter.segment(plain)) yield [segment, segment === "\t" ? TAB.length : graphemeWidth(segment)];
     at += plain.length;
   }

@@ -64,6 +64,10 @@ class PermissionControl:
         elif loaded.text or all(other.text for other in gate.rules):  # "ask" twice is no stricter than once
             gate.add_rules(loaded)
 
+    async def refusal(self, tool: str, arguments: Mapping[str, Any]) -> str | None:
+        """Why the rules deny a call that a user asks for; None if they do not."""
+        return None if self._gate is None else await self._gate.refusal(tool, arguments)
+
     def turn_off(self) -> None:
         """Raises CommandError if the program was started with rules: these stay."""
         if self._started_with_rules:

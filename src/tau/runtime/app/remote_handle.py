@@ -11,9 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tau.client.catch_up import Heard
-from tau.client.client import RpcClient, send_line
+from tau.client.client import RpcClient, line_of, send_line
 from tau.client.connection import noted_ids
+from tau.client.errors import AgentGone
 from tau.client.events import read_event
+from tau.client.remote import RemoteLine
 from tau.core.agent.draft import Update
 from tau.core.agent.queues import QueueName
 from tau.core.agent.structured_output import OutputSchema
@@ -65,7 +67,8 @@ class RemoteHandle(SessionHandle):
     """`local` is a session of this process without extensions that runs nothing: it holds the copy.
 
     `show` gets events for the front end, `moved` is called when the session went to another one, and `synced` when the
-    copy was updated.
+    copy was updated; `connection_changed` when the connection was lost or made again, `ended` with the reason if it is
+    lost for good.
     """
 
     def __init__(self, local: SessionHandle, client: RpcClient, show: Show) -> None:
@@ -82,6 +85,8 @@ class RemoteHandle(SessionHandle):
         self._queues = Queues([], [])
         self.moved: Callable[[], None] = lambda: None
         self.synced: Callable[[], None] = lambda: None
+        self.connection_changed: Callable[[bool], None] = lambda connected: None
+        self.ended: Callable[[str], None] = lambda why: None
         client.on_event(self._receive)
 
     # Life cycle.
@@ -89,7 +94,19 @@ class RemoteHandle(SessionHandle):
     async def connect(self) -> None:
         """Connect and read the session. Raises AgentGone."""
         await self._client.start()
+        line = line_of(self._client)
+        if isinstance(line, RemoteLine):
+            line.on_change = lambda connected: self.connection_changed(connected)
         await self._mirror.load()
+        self._start(self._watch_end())
+
+    async def _watch_end(self) -> None:
+        """Wait for the end of the client, which is not expected before `close`."""
+        try:
+            async for _ in self._client.events(None):
+                pass
+        except AgentGone as gone:
+            self.ended(str(gone))
 
     async def start(self) -> None:
         return
@@ -109,6 +126,10 @@ class RemoteHandle(SessionHandle):
         """Detach. What runs goes on."""
         await self._client.stop()
         return await super().close(timeout_s)
+
+    @property
+    def resume_command(self) -> str | None:
+        return f"tau attach {self.log.id}"
 
     def preload(self) -> None:
         return

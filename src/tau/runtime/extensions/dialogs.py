@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -52,6 +52,9 @@ class Dialogs:
         self._extensions = extensions
         self._open: dict[str, _OpenDialog] = {}
         self.over: Callable[[str], None] = lambda id: None  # on the end of a dialog; for a front end that shows it
+        # For a front end that shows a form or an address of an MCP server at once (mcp/elicitation_request.py).
+        # It returns the result of the elicitation, or None if it cannot show this one.
+        self.elicit: Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any] | None]] | None = None
         self.terminal_facts: Callable[[], dict[str, Any]] = dict  # TERMINAL_FACTS of extension_api/messages.py
 
     def show(self, request: UiRequest) -> None:

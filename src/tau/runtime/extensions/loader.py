@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tau.errors import ExtensionFailure
+from tau.errors import ExtensionFailure, NodeUnsupported, UsageError
 from tau.extension_api.api import Pi
 from tau.extension_api.channel import TargetFunction
 from tau.extension_api.messages import Load, Register
@@ -35,6 +36,8 @@ from tau.store.proxy_setting import process_environment
 
 if TYPE_CHECKING:
     from tau.runtime.extensions.node_hosts import NodeHosts
+
+log = logging.getLogger(__name__)
 
 SHUTDOWN_TIMEOUT_S = 1.0  # seconds
 
@@ -84,15 +87,26 @@ class RunningExtensions:
         except BaseException:
             self.kill()
             raise
+        unsupported: list[RestartingExtension] = []
         for item, child, end in zip(found, children, ends, strict=True):
             if end is None:
                 child.install()
+                continue
+            if isinstance(end, NodeUnsupported):
+                if item.given and closed is None:
+                    await self.stop()
+                    raise UsageError(f"--extension {child.path}: {end}") from end
+                unsupported.append(child)
+                child.give_up(str(end), (closed or {}).get(child.path, ()))
                 continue
             if closed is None and (item.given or not isinstance(end, ExtensionFailure)):
                 await self.stop()
                 raise ExtensionFailure(f"Failed to load extension {child.path}: {end}") from end
             self._extensions.report(child.path, "load", str(end))
             child.give_up(str(end), (closed or {}).get(child.path, ()))
+        if unsupported:
+            names = ", ".join(child.path for child in unsupported)
+            log.warning("Not loaded: %s. %s.", names, next(end for end in ends if isinstance(end, NodeUnsupported)))
 
     async def stop(self) -> None:
         await asyncio.gather(*(child.stop(SHUTDOWN_TIMEOUT_S) for child in self._children))

@@ -17,9 +17,10 @@ from collections.abc import Callable, Mapping
 from itertools import count
 from pathlib import Path
 
-from tau.errors import ExtensionFailure
+from tau.errors import ExtensionFailure, NodeUnsupported
 from tau.runtime.extensions.connection import ExtensionReceiver
 from tau.runtime.extensions.process import ExtensionProcess
+from tau.store.node_program import REQUIRED
 
 API = Path(__file__).parents[2] / "extension_api"
 HOST = API / "node" / "host.mjs"
@@ -29,10 +30,6 @@ CLOSE_GRACE_S = 1.0  # for an extension that failed to load, to be removed from 
 BUFFER_BYTES = 1024 * 1024
 # Signals by which Node ends when its memory limit is reached.
 OUT_OF_MEMORY = ("SIGABRT", "SIGTRAP", "SIGILL", "code 134", "code 133")
-
-
-class TooOld(ExtensionFailure):
-    """The program found is not a version of Node that tau can use."""
 
 
 class SyncSocket(asyncio.Protocol):
@@ -187,9 +184,11 @@ class NodeProcess:
             self._ready = True
             self.pass_turn()
         elif kind == "unsupported":
-            program = str(message.get("program"))
+            problem = (
+                f"Extensions in TypeScript need Node {REQUIRED} or later; {self._node} is {message.get('program')}"
+            )
             for line in list(self._lines.values()):
-                line.refuse(TooOld(f"Extensions in TypeScript need Node 22.18 or later; {self._node} is {program}"))
+                line.refuse(NodeUnsupported(problem))
         elif kind == "loading_done" and line is not None:
             line.settled = True
             self.pass_turn()

@@ -8,6 +8,8 @@ acknowledged and not delivered yet in pending_queue.py and pending_bash.py, fork
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +79,8 @@ class SessionLog:
         self._answer_id: str | None = None  # of the entry of the answer that is being streamed
         # Prompts that are in the conversation before they are announced, with the positions of their entries.
         self._announced_early: list[tuple[AnyMessage, int]] = []
+        self._unannounced: list[int] = []  # positions of entries
+        self._last_message = 0  # position of the message for which `append_message` was called last
 
     @classmethod
     def new(
@@ -137,8 +141,18 @@ class SessionLog:
 
     @property
     def announced_entries(self) -> int:
-        """The number of entries before the first prompt that is accepted and not announced yet."""
-        return min((at for _, at in self._announced_early), default=len(self.tree))
+        """The number of entries before the first message that clients have not been told of yet."""
+        return min([*(at for _, at in self._announced_early), *self._unannounced], default=len(self.tree))
+
+    @contextmanager
+    def unannounced(self) -> Iterator[None]:
+        """The message that was added last is not announced meanwhile: extensions hear of it first."""
+        at = self._last_message
+        self._unannounced.append(at)
+        try:
+            yield
+        finally:
+            self._unannounced.remove(at)
 
     def append_prompt(self, message: AnyMessage, key: CommandKey | None = None) -> None:
         """Add a prompt before its acceptance is announced. Raises CommandError if it cannot be written."""
@@ -153,9 +167,12 @@ class SessionLog:
 
     def append_message(self, message: StoredMessage) -> None:
         """Add a message that is being announced. A prompt was added by `append_prompt` and is not added again."""
-        if any(message is one for one, _ in self._announced_early):
-            self._announced_early = [early for early in self._announced_early if early[0] is not message]
-            return
+        self._last_message = len(self.tree)
+        for early, at in self._announced_early:
+            if early is message:
+                self._announced_early.remove((early, at))
+                self._last_message = at
+                return
         if isinstance(message, User | Custom):
             self.pending_queue.deliver(message)
         conversation = self.messages

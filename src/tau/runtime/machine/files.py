@@ -38,6 +38,7 @@ _KINDS = (
 )
 # Opens a file only to inspect it: opening it for reading can block or have side effects. Linux only.
 _PATH_FLAGS = os.O_PATH | _COMMON_FLAGS if hasattr(os, "O_PATH") else None
+SERVER_FOLDER = "serve"  # in the agent's folder
 _NAME_IS_TAKEN = (errno.EACCES, errno.EPERM, errno.EBUSY, errno.EROFS)
 
 
@@ -163,9 +164,17 @@ class LocalFiles:
         names = (name, *OTHER_SECRET_FILES)
         if any(_is_same(os.path.join(folder, one), status) for one in names):
             return True
+        if self._is_of_server(os.path.join(folder, SERVER_FOLDER), real, status):
+            return True
         # Temporary files that store.files.replace_file renames to their final name; a crash can leave one behind.
         drafts = tuple(f".{one}." for one in names)
         return os.path.basename(real).startswith(drafts) and _is_same(folder, os.stat(os.path.dirname(real)))
+
+    def _is_of_server(self, serve: str, real: str, status: os.stat_result) -> bool:
+        """True for the files of `tau serve`: tokens and logins."""
+        if os.path.basename(os.path.dirname(real)) == SERVER_FOLDER and _is_same(serve, os.stat(os.path.dirname(real))):
+            return True
+        return status.st_nlink > 1 and _is_same(os.path.join(serve, "token"), status)
 
 
 class _Opened(OpenFile):

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from tau.mcp.definitions import safe_text
 from tau.mcp.elicitation import BadAnswer, FormField, checked, parse_answer, parse_form
+from tau.mcp.elicitation_request import checked_content, form_request, url_request
 from tau.records.base import UNSET
 from tau.records.dialogs import Confirm, Input, Select
 from tau.runtime.extensions.dialogs import Dialogs, dialog_id
@@ -40,6 +41,11 @@ class DialogAsker:
         form = parse_form(params)
         if form is None:
             return {"action": "decline"}
+        if (result := await self._ask_at_once(form_request(self._server, form))) is not None:
+            if result.get("action") != "accept":
+                return {"action": "decline" if result.get("action") == "decline" else "cancel"}
+            answers = checked_content(form, result.get("content"))
+            return {"action": "cancel"} if answers is None else {"action": "accept", "content": answers}
         content: dict[str, Any] = {}
         try:
             for field in form.fields:
@@ -50,11 +56,18 @@ class DialogAsker:
             return {"action": "cancel"}
         return {"action": "accept", "content": content}
 
+    async def _ask_at_once(self, request: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """The result, from a front end that shows the whole request; None if it has to be asked in dialogs."""
+        return None if self._dialogs.elicit is None else await self._dialogs.elicit(request)
+
     async def _show_url(self, params: Mapping[str, Any]) -> dict[str, Any]:
         url = safe_text(params.get("url"), MAX_URL_BYTES)
         if urlsplit(url).scheme not in ("http", "https"):
             return {"action": "decline"}
         message = safe_text(params.get("message"), MAX_URL_BYTES)
+        request = url_request(self._server, message, url, safe_text(params.get("elicitationId"), 256) or dialog_id())
+        if (result := await self._ask_at_once(request)) is not None:
+            return {"action": "accept" if result.get("action") == "accept" else "decline"}
         text = f"{message}\n\nOpen this address in a browser, then answer yes:\n{url}"
         confirmed = await self._dialogs.ask(Confirm(dialog_id(), f"{self._server}: open an address?", text))
         return {"action": "accept" if confirmed else "decline"}

@@ -158,6 +158,12 @@ class Permits:
             self._checked[call.id] = frozenset(resolved.paths)
         return refused
 
+    async def refusal(self, tool: str, arguments: Mapping[str, Any]) -> str | None:
+        """Why the rules deny a call of the user; None if they allow it, or would ask the user."""
+        mentions = named(tool, arguments)
+        _, verdict, rules = await self._in_thread(lambda: self._judge(tool, mentions))
+        return rules.why_denied(verdict.place) if verdict.what == "deny" else None
+
     async def _decide(self, resolved: Call, mentions: Named, asked: Asked) -> Outcome | None:
         verdict = asked.verdict
         if verdict.what == "allow":

@@ -14,6 +14,7 @@ from tau.records.base import (
     MAX_RECEIVED_NESTING,
     UNSET,
     BadRecord,
+    Raw,
     Record,
     decode,
     encode,
@@ -235,6 +236,17 @@ async def get_entries(session: Operations, wanted: Nothing) -> list[Any]:
     return [parse_stored(line) for line in session.tree.after(None)]
 
 
+class ReadEntries(Record):
+    after: str | None = None
+
+
+async def read_entries(session: Operations, wanted: ReadEntries) -> list[Raw]:
+    """The entries after another one, as they are stored: extensions that keep the others read only what is new."""
+    if wanted.after is not None and wanted.after not in session.tree:
+        raise CommandError(f"Entry not found: {wanted.after}")
+    return [Raw(line) for line in session.tree.after(wanted.after)]
+
+
 async def get_branch(session: Operations, wanted: OfBranch) -> list[Any]:
     tree = session.tree
     at = tree.leaf if wanted.from_id is None else tree.find(wanted.from_id)
@@ -292,6 +304,7 @@ ACTIONS: dict[str, Action] = {
     "switch_session": (SwitchSession, switch_session),
     "reload": (Nothing, reload),
     "get_entries": (Nothing, get_entries),
+    "read_entries": (ReadEntries, read_entries),
     "get_branch": (OfBranch, get_branch),
     "get_tree": (Nothing, get_tree),
     "get_entry": (OfEntry, get_entry),

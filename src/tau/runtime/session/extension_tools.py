@@ -58,8 +58,8 @@ async def run_tool(session: Session, wanted: RunTool) -> dict[str, Any]:
         raise ExtensionFailure(f"There is no tool {wanted.name}")
     arguments = dict(wanted.arguments)
     if wanted.env and isinstance(arguments.get("command"), str):
-        set_variables = "\n".join(f"export {name}={shlex.quote(value)}" for name, value in wanted.env.items())
-        arguments["command"] = f"{set_variables}\n{arguments['command']}"
+        set_variables = " ".join(f"{name}={shlex.quote(value)}" for name, value in wanted.env.items())
+        arguments["command"] = f"export {set_variables}; {arguments['command']}"
     try:
         outcome = await session.tool_runner.run_builtin(
             TOOLS[wanted.name], arguments, wanted.cwd or session.services.cwd, _progress(current_pieces.get())

@@ -78,8 +78,10 @@ class HostTools:
     def taken_names(self, lender: ToolLender) -> dict[str, str]:
         """Whose tools the names are that this lender cannot use."""
         others = (other for other in self._lenders if other is not lender)
+        mcp = self._tool_runner.mcp
         return {
             **{name: "an extension" for name in self._tool_runner.extension_tools},
+            **{name: "an MCP server" for name in (() if mcp is None else mcp.offered)},
             **{name: "another client" for other in others for name in other.tools},
         }
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from tau.core.agent.budgets import NO_BUDGET
@@ -240,7 +241,8 @@ class Session:
         return self.client(event)
 
     async def _client_after(self, extensions: Awaitable[None], event: Event | Update) -> None:
-        await extensions
+        with self.log.unannounced() if isinstance(event, MessageEnd) else nullcontext():
+            await extensions
         if (waiting := self.client(event)) is not None:
             await waiting
 

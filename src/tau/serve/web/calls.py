@@ -11,7 +11,7 @@ from typing import Any
 from tau.records.base import UNSET, BadRecord, Raw, Record, decode, encode
 from tau.runtime.protocol.memory import MemoryTransport
 from tau.serve.access import Access
-from tau.serve.channel import Ending, Kind
+from tau.serve.greeting import Ending, Kind
 from tau.serve.host import Host
 from tau.serve.live_sessions import CLOSING, TOO_MANY
 from tau.wire.lines import LineDecoder, LineTooLong

@@ -17,12 +17,11 @@ from uvicorn.server import ServerState
 from tau.errors import UsageError
 from tau.serve.request_checks import MAX_BODY_BYTES
 from tau.serve.web.connections import ConnectionTable
+from tau.serve.web.keepalive import PING_INTERVAL_S, PingWheel
 from tau.serve.web.protocols import HEAD_TIMEOUT_S, HeadLimits, LimitedWebSocket
 
 BACKLOG = 2048
 KEEP_ALIVE_S = 30
-PING_INTERVAL_S = 20.0
-PING_TIMEOUT_S = 20.0
 CLOSE_TIMEOUT_S = 2.0
 CLOSE_TURNS = 3
 
@@ -54,7 +53,12 @@ class Listener:
     """Serves `app` on bound sockets."""
 
     def __init__(
-        self, app: AsgiApp, *, head_timeout_s: float = HEAD_TIMEOUT_S, table: ConnectionTable | None = None
+        self,
+        app: AsgiApp,
+        *,
+        head_timeout_s: float = HEAD_TIMEOUT_S,
+        ping_interval_s: float = PING_INTERVAL_S,
+        table: ConnectionTable | None = None,
     ) -> None:
         self.connections = ConnectionTable() if table is None else table
         self._config = Config(
@@ -62,8 +66,7 @@ class Listener:
             http=HeadLimits,
             ws=LimitedWebSocket,
             ws_max_size=MAX_BODY_BYTES,
-            ws_ping_interval=PING_INTERVAL_S,
-            ws_ping_timeout=PING_TIMEOUT_S,
+            ws_ping_interval=None,  # see keepalive.py
             ws_per_message_deflate=False,
             lifespan="off",
             interface="asgi3",
@@ -77,7 +80,11 @@ class Listener:
         )
         self._config.load()
         self._state = ServerState()
-        self._app_state = {"connections": self.connections, "head_timeout_s": head_timeout_s}
+        self._app_state = {
+            "connections": self.connections,
+            "head_timeout_s": head_timeout_s,
+            "pings": PingWheel(ping_interval_s),
+        }
         self._servers: list[asyncio.Server] = []
 
     async def start(self, *sockets: socket.socket) -> None:

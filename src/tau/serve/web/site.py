@@ -15,6 +15,7 @@ from tau.serve.request_gate import Authenticate, RequestGate
 
 log = logging.getLogger(__name__)
 REVOCATION_INTERVAL_S = 0.5
+EXPIRY_INTERVAL_S = 30.0
 
 
 class Site:
@@ -47,20 +48,24 @@ class Site:
 
     async def _watch(self) -> None:
         loop = asyncio.get_running_loop()
+        next_check = 0.0
         while True:
             due = loop.time() + REVOCATION_INTERVAL_S
             await asyncio.sleep(REVOCATION_INTERVAL_S)
             self.loop_lag.add(loop.time() - due)
             if (credentials := self.credentials) is None:
                 continue
+            changed = False
             try:
-                credentials.reload()
+                changed = credentials.reload()
                 self._problem = ""
             except (UsageError, OSError) as error:  # what was known stays valid
                 if str(error) != self._problem:
                     log.error("the credentials cannot be read: %s", error)
                 self._problem = str(error)
-            self.end_revoked(credentials.valid)
+            if changed or due >= next_check:  # logins expire
+                next_check = due + EXPIRY_INTERVAL_S
+                self.end_revoked(credentials.valid)
 
     def end_revoked(self, valid: Callable[[str], bool]) -> None:
         """End the channels of credentials that are not valid any more."""

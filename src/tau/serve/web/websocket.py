@@ -7,7 +7,7 @@ import asyncio
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from tau.serve.access import Access
-from tau.serve.channel import Ending
+from tau.serve.greeting import Ending
 from tau.serve.request_checks import SUBPROTOCOL
 from tau.serve.request_gate import ANYONE
 from tau.serve.web.connections import EXTENSION

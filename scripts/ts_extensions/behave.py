@@ -1,0 +1,254 @@
+"""Runs extensions of pi under tau and under real pi with the same inputs, and compares what is to be seen.
+
+    python scripts/ts_extensions/behave.py FOLDER --node PROGRAM [--only NAME] [--show]
+
+FOLDER is that of load.py. Each extension gets all of its commands, a prompt, and a call of each of its tools, with a
+model on loopback; dialogs are answered the same way. Compared are the requests to the user interface, errors, results
+of tools, what the model is told after the prompt, and the entries that the session file has of the extension.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE.parent.parent / "src"), str(HERE.parent.parent / "tests"), str(HERE)]
+
+from load import PI, Extension, examples, packages  # noqa: E402
+
+from support.anthropic_server import ModelServer  # noqa: E402
+from support.rpc_process import Agent, Json  # noqa: E402
+
+QUIET_S = 1.0  # without a record, a command is over
+ANSWERS = {"confirm": {"confirmed": True}, "input": {"value": "typed"}, "editor": {"value": "written"}}
+SKIPPED_COMMANDS = {"shutdown", "quit", "reload-runtime"}
+OWN_COMMANDS = {"llama"}  # of pi itself
+
+
+class ToolServer(ModelServer):
+    """A model that calls the tools it is told to call: an answer that is a JSON array [name, arguments]."""
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+        length = next(int(line.split(":")[1]) for line in head.splitlines() if line.startswith("content-length:"))
+        self.asked.append(json.loads(await reader.readexactly(length)))
+        last = self.asked[-1]["messages"][-1]["content"]
+        text = last if isinstance(last, str) else " ".join(block.get("text", "") for block in last)
+        found = re.search(r"CALL (\[.*\])", text)
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")
+        for event in answer_events(json.loads(found[1]) if found else None, len(self.asked)):
+            writer.write(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
+        await writer.drain()
+        writer.close()
+
+
+def answer_events(call: list[Any] | None, number: int) -> list[Json]:
+    message = {"id": f"msg_{number}", "type": "message", "role": "assistant", "model": "m1", "content": []}
+    usage = {"input_tokens": 10, "output_tokens": 1}
+    if call is None:
+        block: Json = {"type": "text", "text": ""}
+        delta: Json = {"type": "text_delta", "text": "ok"}
+    else:
+        block = {"type": "tool_use", "id": f"toolu_{number}", "name": call[0], "input": {}}
+        delta = {"type": "input_json_delta", "partial_json": json.dumps(call[1])}
+    return [
+        {"type": "message_start", "message": {**message, "stop_reason": None, "usage": usage}},
+        {"type": "content_block_start", "index": 0, "content_block": block},
+        {"type": "content_block_delta", "index": 0, "delta": delta},
+        {"type": "content_block_stop", "index": 0},
+        {
+            "type": "message_delta",
+            "delta": {"stop_reason": "end_turn" if call is None else "tool_use"},
+            "usage": {"output_tokens": 5},
+        },
+        {"type": "message_stop"},
+    ]
+
+
+def sample(schema: Json) -> Any:
+    """A value that fits a schema."""
+    if "const" in schema:
+        return schema["const"]
+    if schema.get("enum"):
+        return schema["enum"][0]
+    if schema.get("anyOf"):
+        return sample(schema["anyOf"][0])
+    kind = schema.get("type")
+    if kind == "object":
+        return {name: sample(schema["properties"][name]) for name in schema.get("required", ())}
+    if kind == "array":
+        return [sample(schema.get("items") or {"type": "string"})] * max(1, schema.get("minItems", 1))
+    return {"string": "text", "number": 1, "integer": 1, "boolean": True}.get(str(kind))
+
+
+class Run:
+    """One program with one extension."""
+
+    def __init__(self, program: list[str], extension: Extension, folder: Path, server: ToolServer, host: Json) -> None:
+        self.folder, self.server = folder, server
+        work = folder / "work"
+        work.mkdir(parents=True)
+        subprocess.run("git init -q . && echo hello > a.txt", shell=True, cwd=work, check=True)
+        env = {"PI_OFFLINE": "1", "COLORTERM": "", "TERM": "xterm-256color", "GIT_CONFIG_GLOBAL": "/dev/null"}
+        args = ["--provider", "mock", "--model", "m1", "--no-skills", "-e", str(extension.path)]
+        self.agent = Agent(
+            folder, program=[*program, *args], models=server.models, settings=host, offline=False, env=env
+        )
+        self._seen = 0
+
+    def quiet(self) -> None:
+        """Answer dialogs until nothing comes for a while."""
+        since = begun = time.monotonic()
+        running = 0
+        while time.monotonic() - since < QUIET_S or (running > 0 and time.monotonic() - begun < 40):
+            if self.agent.code is not None:
+                return
+            records = self.agent.records
+            running = sum({"agent_start": 1, "agent_end": -1}.get(one["type"], 0) for one in records)
+            if len(records) > self._seen:
+                since = time.monotonic()
+                for record in records[self._seen :]:
+                    self._seen += 1
+                    self._answer(record)
+            time.sleep(0.02)
+
+    def _answer(self, record: Json) -> None:
+        method = record.get("method")
+        if record["type"] != "extension_ui_request" or method not in ("select", "confirm", "input", "editor"):
+            return
+        answer = {"value": record["options"][0]} if method == "select" else ANSWERS[str(method)]
+        line = {"type": "extension_ui_response", "id": record["id"], **answer}
+        self.agent.write(json.dumps(line).encode() + b"\n")
+
+    def prompt(self, message: str) -> None:
+        self.agent.send("prompt", message=message)
+        self.quiet()
+
+    def play(self) -> Json:
+        agent = self.agent
+        try:
+            rows = agent.get("get_commands")["commands"]
+            self.quiet()
+            commands = sorted(
+                row["name"] for row in rows if row["source"] == "extension" and row["name"] not in OWN_COMMANDS
+            )
+            self.prompt("go")
+            for name in commands:
+                if name not in SKIPPED_COMMANDS:
+                    self.prompt(f"/{name} some words")
+            tools = {tool["name"]: tool for tool in self.server.asked[-1].get("tools", ())} if self.server.asked else {}
+            for name in sorted(tools.keys() - {"read", "bash", "edit", "write"}):
+                self.prompt(f"CALL {json.dumps([name, sample(tools[name]['input_schema'])])}")
+            self.prompt('CALL ["bash", {"command": "echo hi"}]')
+            self.prompt('CALL ["bash", {"command": "rm -rf nothing"}]')
+            self.prompt('CALL ["write", {"path": ".env", "content": "x"}]')
+            self.prompt('CALL ["read", {"path": "a.txt"}]')
+            agent.send("bash", command="echo user")
+            self.quiet()
+            return self.observed(commands)
+        finally:
+            agent.end()
+
+    def observed(self, commands: list[str]) -> Json:
+        records = self.agent.records
+        entries = [json.loads(line) for file in sorted(self.folder.rglob("*.jsonl")) for line in file.open()]
+        kinds = ("custom", "label", "session_info", "custom_message")
+        clean = self._cleaned
+        return {
+            "commands": commands,
+            "ui": [clean(one) for one in records if one["type"] == "extension_ui_request"],
+            "errors": [clean(one["error"]) for one in records if one["type"] == "extension_error"],
+            "tools": [
+                clean([one["toolName"], one["result"], one["isError"]])
+                for one in records
+                if one["type"] == "tool_execution_end"
+            ],
+            "failures": [
+                clean(one.get("error")) for one in records if one["type"] == "response" and not one["success"]
+            ],
+            "asked": [clean(one["messages"][-1]) for one in self.server.asked],
+            "toolNames": sorted({tool["name"] for one in self.server.asked for tool in one.get("tools", ())}),
+            "entries": [
+                clean(
+                    {key: one.get(key) for key in ("type", "customType", "data", "content", "details", "name", "label")}
+                )
+                for one in entries
+                if one.get("type") in kinds
+            ],
+        }
+
+    def _cleaned(self, value: Any) -> Any:
+        text = json.dumps(value, sort_keys=True)
+        text = text.replace(str(self.folder), "<folder>").replace(self.folder.name, "<folder>")
+        text = re.sub(r'"(id|timestamp|requestId|tool_use_id|cache_control)": ("[^"]*"|\d+|\{[^}]*\}),? ?', "", text)
+        text = re.sub(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22,}|\b[0-9a-f]{8}\b|toolu_\d+", "<id>", text)
+        text = re.sub(r"\d{1,2}:\d{2}(:\d{2})?( ?[AP]M)?|\d{4}-\d\d-\d\dT[\d:.]+Z|\b1[678]\d{8,11}\b", "<time>", text)
+        return re.sub(r"wrote \d+ bytes to", "wrote to", text)  # the tool's own text
+
+
+def difference(here: Json, there: Json) -> list[str]:
+    found = []
+    for part in there:
+        mine, theirs = here.get(part, []), there[part]
+        if mine != theirs:
+            left = [one for one in mine if one not in theirs]
+            right = [one for one in theirs if one not in mine]
+            found.append(
+                f"{part}:"
+                + "".join(f"\n    tau {one:.400}" for one in left[:4])
+                + "".join(f"\n    pi  {one:.400}" for one in right[:4])
+                + ("" if left or right else f" order or number {len(mine)}/{len(theirs)}")
+            )
+    return found
+
+
+def play(program: list[str], extension: Extension, host: Json) -> Json:
+    with tempfile.TemporaryDirectory(prefix="behave") as name, ToolServer("ok") as server:
+        try:
+            return Run(program, extension, Path(name), server, host).play()
+        except AssertionError as error:
+            return {"crash": str(error)[-600:]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--node", required=True)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--jobs", type=int, default=4)
+    parser.add_argument("--show", action="store_true")
+    given = parser.parse_args()
+    folder = given.folder.resolve()
+    os.environ["TAU_WARM_DIR"] = ""
+    pi = [given.node, str(folder / PI / "dist" / "cli.js"), "--mode", "rpc"]
+    tau = [sys.executable, "-m", "tau", "--mode", "rpc", "--dialect", "1.5"]
+    host = {"extensionHost": {"node": given.node, "loadTimeoutMs": 60000}, "defaultProjectTrust": "always"}
+    names = given.only.split(",")
+    every = [one for one in [*examples(folder), *packages(folder)] if any(name in one.name for name in names)]
+    same = 0
+
+    def both(extension: Extension) -> tuple[Extension, Json, Json]:
+        return extension, play(pi, extension, {"defaultProjectTrust": "always"}), play(tau, extension, host)
+
+    for extension, there, here in ThreadPoolExecutor(given.jobs).map(both, every):
+        found = difference(here, there) if "crash" not in here else [here["crash"]]
+        same += not found
+        print(f"{'same' if not found else 'DIFFERS'} {extension.name}", *found, sep="\n  ", flush=True)
+        if given.show:
+            print(json.dumps(there, indent=1)[:6000])
+    print(f"{same} of {len(every)} the same")
+
+
+if __name__ == "__main__":
+    main()
