@@ -87,6 +87,7 @@ class McpServer:
         self._stale = False  # the server has announced a change of its lists
         self._tasks: set[asyncio.Future[Any]] = set()
         self._closed = False
+        self._reported: set[str] = set()  # errors that were logged: each is logged once
 
     @property
     def name(self) -> str:
@@ -378,7 +379,8 @@ class McpServer:
         if (state, error) == (self.state, self.error):
             return
         self.state, self.error = state, error
-        if state == "failed":
+        if state == "failed" and error not in self._reported:
+            self._reported.add(error)
             log.warning("MCP server %s: %s", self.name, error)
         self._environment.changed(self)
 
