@@ -21,7 +21,7 @@ from tau.fleet.fleet import Fleet, load_tasks
 from tau.fleet.folder import FleetFolder
 from tau.fleet.progress import Progress
 from tau.records.base import parse
-from tau.runtime.terminal import say
+from tau.runtime.terminal import emit, say
 
 STOPPED_BY_LIMIT = 3
 INTERRUPTED = 130
@@ -29,7 +29,7 @@ INTERRUPTED = 130
 
 def main(argv: Sequence[str]) -> int:
     if not argv or argv[0] in ("-h", "--help", "help"):
-        say(COMMAND_HELP["fleet"])
+        emit(COMMAND_HELP["fleet"])
         return ANSWERED
     given = _parser().parse_args(argv)
     handler: Any = given.handler
