@@ -191,7 +191,7 @@ def _show(given: argparse.Namespace) -> int:
     record = folder.ledger(read_only=True).result(given.task)
     if record is None:
         raise UsageError(f"{given.task} has no result in {given.out}.")
-    say(json.dumps(json.loads(record), indent=2, ensure_ascii=False))
+    emit(json.dumps(json.loads(record), indent=2, ensure_ascii=False))
     return ANSWERED
 
 
