@@ -128,6 +128,7 @@ LATE = {
     "core/conversation/provider_messages.py": {"hashlib"},
     "serve/command.py": {"*"},
     "serve/keys.py": {"hashlib"},
+    "serve/process.py": {"*"},
     "fleet/engines/__init__.py": {"*"},
     "runtime/session/input.py": {"tau.runtime.session.prompt_options", "tau.runtime.session.system_messages"},
     "runtime/history/session_log.py": {"tau.core.conversation.system_state"},

@@ -32,6 +32,7 @@ from tau.cli.flags import parse
 from tau.cli.main import COMMANDS as SUBCOMMANDS
 from tau.cli.mcp import COMMANDS as MCP_COMMANDS
 from tau.core.checks.permissions import Rules
+from tau.core.fleet.tasks import NamedTask, read_task
 from tau.core.text.frontmatter import parse_fields, split_page
 from tau.llm.catalog import parse_providers
 from tau.llm.scripted import read_script
@@ -43,6 +44,7 @@ from tau.records.events import AnyEvent
 from tau.records.host_commands import HOST_COMMANDS
 from tau.records.host_events import HOST_CHANNEL_EVENTS
 from tau.records.permissions import Permissions
+from tau.records.settings import Settings
 from tau.wire.dialect import COMMANDS
 from tau.wire.dialects import NAMES
 
@@ -192,6 +194,10 @@ def _known(value: Any) -> bool:
             return parse_providers(value)[1] == []
         case {"mcpServers": servers}:
             return merge_layers([Layer(Source("", "user"), servers)], {}, "/")[1] == []
+        case {"prompt": _}:  # a task of a fleet
+            return isinstance(read_task(json.dumps(value).encode(), {}), NamedTask)
+        case {"extensionHost": _}:
+            return decode(Settings, json.dumps(value).encode()) is not None
         case {"otherwise": _}:  # rules for --permissions
             return Rules(decode(Permissions, json.dumps(value).encode()), "/", "/") is not None
         case {"agent_servers": servers}:  # of an editor

@@ -209,6 +209,27 @@ async def test_everyone_goes_along_when_the_session_moves(tmp_path: Path) -> Non
     assert (await third.get("get_state"))["sessionId"] == session
 
 
+async def test_events_name_the_session_that_they_belong_to_before_and_after_a_move(tmp_path: Path) -> None:
+    host = make_host(tmp_path, {"text": "done"})
+    client, late = Client(host), Client(host)
+    await client.hello()
+    await late.hello()
+    old = (await client.get("open_session"))["session"]
+    await late.get("attach", session=old)
+    await client.get("prompt", message="one", session=old)
+    await client.until("agent_settled", 0)
+    await client.get("new_session", session=old)
+    new = (await client.until("session_changed", 0))["sessionId"]
+    await client.get("prompt", message="two", session=new)
+    await client.until(lambda record: record["type"] == "agent_settled" and record["session"] == new, 0)
+    await late.until(lambda record: record["type"] == "agent_settled" and record["session"] == new, 0)
+    for records in (client.records, late.records):
+        named = [record["session"] for record in records if "seq" in record]
+        assert named == [old] * named.count(old) + [new] * named.count(new)
+        (changed,) = [record for record in records if record["type"] == "session_changed"]
+        assert changed["session"] == old and changed["sessionId"] == new
+
+
 @pytest.mark.promise("N09")
 async def test_a_prompt_repeated_with_its_key_runs_once_also_after_a_restart(tmp_path: Path) -> None:
     host = make_host(tmp_path, {"text": "done"})
@@ -295,7 +316,7 @@ async def test_an_idle_session_is_released_and_comes_back_with_another_stream(tm
     client = Client(host)
     await client.hello()
     made = await client.get("open_session")
-    await client.get("prompt", message="hi", session=made["session"])
+    await client.get("prompt", message="hi", session=made["session"], key="k")
     settled = await client.until("agent_settled", 0)
     client.cut()
     while host.live(made["session"]) is not None:
@@ -304,6 +325,7 @@ async def test_an_idle_session_is_released_and_comes_back_with_another_stream(tm
     snapshot = await again.until("snapshot", 0)
     assert snapshot["reason"] == "stream" and snapshot["stream"] != made["stream"]
     assert len(snapshot["entries"]) >= 2 and snapshot["interrupted"] is None
+    assert snapshot["settled"] == {"seq": 0, "aborted": False, "key": "k"}
 
 
 async def test_too_many_sessions_release_the_longest_idle_or_are_refused(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from support import rpc_memory, rpc_served
+from support import rpc_memory, rpc_process, rpc_served
+from support.host_process import HostProcess
 from support.rpc_conversation import Conversation
 from support.rpc_process import calls, endless
 
@@ -119,11 +120,16 @@ def said(agent: Pipe | Channel, folder: Path, scenario: Callable[[Conversation],
         scenario(agent)
         agent.close()
         assert agent.exit_code() == 0
+    return scrubbed(agent.lines, folder)
+
+
+def scrubbed(given: Iterable[bytes], folder: Path) -> list[bytes]:
+    """The lines without times, ids and paths, and without updates: those are merged by time."""
     lines, dashed = [], str(folder).replace("/", "-").encode()
-    for line in agent.lines:
+    for line in given:
         for pattern, replacement in CHANGING:
             line = re.sub(pattern, replacement, line)
-        if b'_update"' not in line[:40]:  # merged by time
+        if b'_update"' not in line[:40]:
             lines.append(line.replace(str(folder).encode(), b"").replace(dashed, b""))
     return lines
 
@@ -138,3 +144,41 @@ def test_a_channel_says_what_a_pipe_says(tmp_path: Path, name: str, dialect: str
     pipe = said(Pipe(first, *answers, args=flags, settings=settings), first, scenario)
     assert said(Channel(second, *answers, args=flags, settings=settings), second, scenario) == pipe
     assert len(pipe) > 5
+
+
+class Process(Lines, rpc_process.Agent):
+    pass
+
+
+@pytest.mark.process
+def test_the_socket_of_a_host_says_what_the_stdout_of_a_process_says(tmp_path: Path) -> None:
+    answers = calls("echo working"), {"text": "done"}
+    commands: list[dict[str, object]] = [
+        {"type": "prompt", "message": "run it"},
+        {"type": "get_messages"},
+        {"type": "fly"},
+        {"type": "bash", "command": "echo \u2028"},
+        {"type": "get_entries"},
+        {"type": "new_session"},
+        {"type": "prompt", "message": "again"},
+        {"type": "get_session_stats"},
+    ]
+    first, second = tmp_path / "pipe", tmp_path / "host"
+    with Process(first, *answers) as pipe:
+        for command in commands:
+            pipe.ask(str(command["type"]), **{name: value for name, value in command.items() if name != "type"})
+            if command["type"] == "prompt":
+                pipe.settled()
+    with HostProcess(second, *answers) as host:
+        with host.client() as opening:
+            session = opening.get("open_session", attach=False)["session"]
+        with host.client(session=session, numbers=False) as client:
+            for at, command in enumerate(commands, 1):
+                id = f"{command['type']}-{at}"
+                client.socket.sendall(json.dumps({"id": id, **command}).encode() + b"\n")
+                client.until(lambda record, id=id: record.get("id") == id, 0)
+                if command["type"] == "prompt":
+                    settled = sum(one["type"] == "prompt" for one in commands[:at])
+                    while [one["type"] for one in client.records].count("agent_settled") < settled:
+                        client.read()
+            assert scrubbed(client.lines[1:], second) == scrubbed(pipe.lines, first)

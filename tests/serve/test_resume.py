@@ -99,7 +99,7 @@ async def test_a_client_that_was_away_for_a_minute_at_200_records_a_second_is_re
     for at in range(60 * 200):
         stream.publish(an_update(draft, at))
     assert stream.ring.reaches(0) and stream.ring.size <= event_stream.RING_BYTES
-    batch = stream.batch(0, stream.last, Envelope(DEFAULT, True, ""))
+    batch = stream.batch(0, stream.last, Envelope(DEFAULT, True, False))
     assert batch.cursor == stream.last
     text = parse(batch.data)["assistantMessageEvent"]["delta"]
     assert text == "".join(f"word {at} " for at in range(60 * 200))

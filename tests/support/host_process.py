@@ -84,6 +84,7 @@ class SocketClient:
         self.socket.settimeout(WITHIN)
         self.socket.connect(str(path))
         self.records: list[Json] = []
+        self.lines: list[bytes] = []
         self.greeting: Json = {}
         self._rest = b""
         self._count = 0
@@ -120,6 +121,7 @@ class SocketClient:
         """Read what is there. False at the end."""
         data = self.socket.recv(1 << 20)
         *lines, self._rest = (self._rest + data).split(b"\n")
+        self.lines += lines
         self.records += map(json.loads, lines)
         return bool(data)
 

@@ -2,8 +2,8 @@
 
 tests/rpc/conftest.py chooses for each test. A test that is marked with `process` or `promise` gets real processes, and
 so do all of them with TAU_TEST_PROCESSES=1. With TAU_TEST_SERVED=1 the others are clients of a host, with
-TAU_TEST_SERVED=websocket over a real WebSocket, with TAU_TEST_SERVED=bridge through the bridge. For modules that are all
-about processes: support.rpc_process.
+TAU_TEST_SERVED=websocket over a real WebSocket, with TAU_TEST_SERVED=bridge through the bridge. For modules that are
+all about processes: support.rpc_process.
 """
 
 from __future__ import annotations

@@ -27,6 +27,8 @@ SAVED = "choices of the clients of a host are not saved as the user's defaults"
 DIFFERENT = {
     "test_what_is_chosen_is_saved_but_not_by_the_newest": SAVED,
     "test_retrying_can_be_switched_off": SAVED,
+    "test_get_tools_lists_all_tools_with_their_source_and_set_active_tools_selects": "a client cannot add tools",
+    "test_open_requests_fail_when_the_client_closes_stdin_and_no_new_ones_are_made": "the client may come back",
     "test_an_option_that_no_extension_knows_either_is_refused": "the host goes on; only the session is not started",
 }
 

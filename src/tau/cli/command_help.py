@@ -61,9 +61,9 @@ usage: tau fleet run TASKS --out DIR [--concurrency N] [--model PATTERN] [--max-
        tau fleet retry DIR --outcome OUTCOME
        tau fleet export DIR [--format jsonl|csv|swebench] [-o FILE]
 
-Run a file of tasks (JSON lines), each by an agent of its own. The same command again goes on where it was: each task ends
-with one result. --worker names a command that starts `tau fleet worker` elsewhere, such as ssh. Each of these commands
-has --help.
+Run a file of tasks (JSON lines), each by an agent of its own. The same command again goes on where it was: each task
+ends with one result. --worker names a command that starts `tau fleet worker` elsewhere, such as ssh. Each of these
+commands has --help.
 
 Exit codes: 0 all done or solved, 1 some are not, 2 a mistake, 3 stopped by --max-cost, 130 after Ctrl+C.""",
     "login": """\

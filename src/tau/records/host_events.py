@@ -141,7 +141,9 @@ class RunningBash(Record):
 
 
 class Settled(Record):
-    """The prompt that settled last: the number of its `agent_settled`, and its key if it had one."""
+    """The prompt that settled last: the number of its `agent_settled`, and its key if it had one. The number is 0 if it
+    settled before this stream began.
+    """
 
     seq: int
     aborted: bool

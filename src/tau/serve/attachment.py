@@ -172,7 +172,7 @@ class Attachment:
             self._lend_tools()
 
     def _send_unnumbered(self, event: Event) -> None:
-        session = b',"session":%b}' % encode(self._envelope.session) if self._envelope.session else b"}"
+        session = b',"session":%b}' % encode(self.live.id) if self._envelope.free else b"}"
         for line in self._envelope.dialect.event_lines(event):
             self._outgoing.send(line[:-1] + session, self.reader)
 

@@ -125,7 +125,7 @@ class Channel:
             self._host,
             live,
             self.outgoing,
-            greeting.envelope(live.id),
+            greeting.envelope,
             client=self.client,
             client_name=greeting.name,
             access=greeting.access,

@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol
 
 from tau.concurrency.turns import call_in_turn
 from tau.core.agent.draft import Update
+from tau.records.base import encode
 from tau.records.dialogs import UiRequest, ui_json
 from tau.records.events import AgentEnd, AgentSettled, Event, MessageEnd, MessageStart, ToolEnd, ToolUpdate, TurnEnd
 from tau.records.host_events import HOST_STREAM_EVENTS
@@ -34,15 +35,15 @@ Published = Event | Update | UiRequest
 
 
 class Envelope(NamedTuple):
-    """How the records of a stream look on a channel: its dialect, `seq`, and `session` if that is not ""."""
+    """How the records of a stream look on a channel: its dialect, `seq`, and `session` on a free channel."""
 
     dialect: Dialect
     numbers: bool
-    session: str
+    free: bool
 
     @property
-    def key(self) -> tuple[str, bool, str]:
-        return self.dialect.name, self.numbers, self.session
+    def key(self) -> tuple[str, bool, bool]:
+        return self.dialect.name, self.numbers, self.free
 
 
 class Batch(NamedTuple):
@@ -73,6 +74,7 @@ class EventStream:
         self.waited_for: set[Listener] = set()  # the clients with `flow: wait`
         self.merged = 0  # pieces that were merged into others, for metrics
         self._loop = asyncio.get_running_loop()
+        self._sessions: list[tuple[int, bytes]] = []  # the numbers of the first records of sessions, and their ids
         self._waking = False
         self._batches: dict[tuple[object, ...], Batch] = {}  # made in this turn of the loop
         self._progress = asyncio.Event()  # a client with `flow: wait` has read
@@ -99,6 +101,10 @@ class EventStream:
             self._waking = True
             call_in_turn(self._loop, self._wake)
         return self._wait() if self.waited_for and self._is_behind() else None
+
+    def name_session(self, id: str) -> None:
+        """The records from now on belong to this session; at first, all records."""
+        self._sessions.append((self.last + 1 if self._sessions else 0, encode(id)))
 
     def batch(self, after: int, upto: int, envelope: Envelope) -> Batch:
         """The next lines after a number. Their bytes are made once for all clients with the same place and envelope."""
@@ -131,7 +137,11 @@ class EventStream:
         for seq, item in self.ring.read(after, upto, largest):
             made = self._lines(item, envelope)
             if made:
-                made[-1] = with_number(made[-1], seq, envelope)
+                if envelope.free:
+                    named = b',"session":%b}' % self._session_at(seq)
+                    made = [line[:-1] + named for line in made]
+                if envelope.numbers:
+                    made[-1] = b'%b,"seq":%d}' % (made[-1][:-1], seq)
                 grown = sum(map(len, made)) + len(made)
                 size += grown
                 if isinstance(item, Update):
@@ -153,6 +163,10 @@ class EventStream:
             return []
         return dialect.event_lines(item)
 
+    def _session_at(self, seq: int) -> bytes:
+        """The id of the session that a record belongs to, as JSON."""
+        return next(id for since, id in reversed(self._sessions) if since <= seq)
+
     def _is_behind(self) -> bool:
         if self.ring.size <= MAX_LAG_BYTES:
             return False
@@ -168,14 +182,6 @@ class EventStream:
         except TimeoutError:
             late = {one for one in self.waited_for if self.ring.weight_after(one.cursor) > MAX_LAG_BYTES}
             self.waited_for -= late
-
-
-def with_number(line: bytes, seq: int, envelope: Envelope) -> bytes:
-    if not envelope.numbers:
-        return line if not envelope.session else b'%b,"session":"%b"}' % (line[:-1], envelope.session.encode())
-    if not envelope.session:
-        return b'%b,"seq":%d}' % (line[:-1], seq)
-    return b'%b,"session":"%b","seq":%d}' % (line[:-1], envelope.session.encode(), seq)
 
 
 def weight_of(event: Event | UiRequest) -> int:

@@ -62,9 +62,10 @@ class Greeting(Value):
         """True if runs wait for this client."""
         return self.hello.flow == "wait"
 
-    def envelope(self, session: str) -> Envelope:
-        """How the records of a session look: on a bound channel they do not name it."""
-        return Envelope(self.dialect, self.numbers, "" if self.hello.session else session)
+    @property
+    def envelope(self) -> Envelope:
+        """How the records of sessions look: on a bound channel they do not name the session."""
+        return Envelope(self.dialect, self.numbers, self.hello.session is None)
 
 
 def check_hello(hello: Hello, access: Access | None, authenticate: Authenticate | None) -> Greeting:

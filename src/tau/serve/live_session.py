@@ -9,12 +9,12 @@ from collections.abc import Callable
 from typing import Any
 
 from tau.core.agent.draft import Update
-from tau.core.conversation.interrupted import interrupted_at
+from tau.core.conversation.interrupted import last_run
 from tau.errors import TauError
-from tau.records.base import UNSET, replace
+from tau.records.base import UNSET, UnsetType, replace
 from tau.records.dialogs import UiRequest
 from tau.records.events import AgentSettled, AgentStart, MessageEnd
-from tau.records.host_events import Interrupted, RunningBash, SessionChanged
+from tau.records.host_events import Interrupted, RunningBash, SessionChanged, Settled
 from tau.records.messages import Assistant
 from tau.runtime.app.factory import SessionFactory
 from tau.runtime.clock import now
@@ -43,6 +43,7 @@ class LiveSession:
         self.stream = EventStream()
         self.handle = factory.open(self.stream.publish, "rpc", saves=False, shared=True)
         self.stream.on_event = self._published
+        self.stream.name_session(self.id)
         self.stream.view.queue = self.handle.queues
         self.cwd = factory.cwd
         self.budget_limit = factory.options.budget
@@ -56,12 +57,11 @@ class LiveSession:
         self.run_keys: dict[int, str] = {}  # keys of accepted prompts, by their place in the order of all prompts
         self.dialogs = DialogWatch(self.handle.dialogs, self.stream.publish, self._attended, answer_timeout_s)
         self.lent_tools = LentTools(lambda: self.handle.host_tools, answer_timeout_s)
-        found = interrupted_at(self.handle.tree)
-        self.interrupted = None if found is None else Interrupted(found)
+        self.interrupted: Interrupted | None = None
         self.failure = ""  # why the extensions did not start: without them the session is not used
         self._bash: dict[object, RunningBash] = {}
         self._trimming: asyncio.TimerHandle | None = None
-        self._restore_keys()
+        self._restore()
         self.handle.on_move(self._moved)
         self._starting = asyncio.create_task(self._start()) if self.handle.has_extensions else None
         self._changed = changed
@@ -153,9 +153,17 @@ class LiveSession:
                 attachment.started()
             self._changed(self)
 
-    def _restore_keys(self) -> None:
-        for key, accepted in stored_keys(self.handle.tree):
-            self.keys.add(key, accepted)
+    def _restore(self) -> None:
+        """Find out what a client may ask about that was here before: its keys, and the end of the last run."""
+        key: str | UnsetType = UNSET
+        for stored, accepted in stored_keys(self.handle.tree):
+            self.keys.add(stored, accepted)
+            key = stored.key
+        found = last_run(self.handle.tree)
+        if found is not None and found.ended:
+            self.stream.view.settled = Settled(0, found.aborted, key)
+        elif found is not None:
+            self.interrupted = Interrupted(found.entry_id)
 
     # Events.
 
@@ -165,6 +173,7 @@ class LiveSession:
         self.interrupted = None
         self.run_keys.clear()
         self.stream.publish(SessionChanged(self.id, file, self.handle.tree.leaf_id, reason))
+        self.stream.name_session(self.id)
 
     def _published(self, event: Published) -> None:
         if isinstance(event, Update):

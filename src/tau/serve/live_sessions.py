@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Iterator
+from weakref import WeakValueDictionary
 
 from tau.errors import CommandError
 from tau.records.base import encode
@@ -32,6 +33,7 @@ class LiveSessions:
         self._opener = opener
         self._watch = watch
         self._sessions: set[LiveSession] = set()
+        self._by_id: WeakValueDictionary[str, LiveSession] = WeakValueDictionary()  # found before; ids can change
         self._opening: dict[str, asyncio.Task[LiveSession]] = {}  # by the real path of the file
         self._ending: dict[str, asyncio.Task[None]] = {}  # by the same: a closed session holds its file until then
         self._idle: dict[LiveSession, asyncio.TimerHandle] = {}
@@ -46,8 +48,13 @@ class LiveSessions:
 
     def get(self, id: str) -> LiveSession | None:
         """The session with this id, or the only one whose id begins so."""
+        known = self._by_id.get(id)
+        if known is not None and known.id == id and known in self._sessions:
+            return known
         matching = [live for live in self._sessions if live.id.startswith(id)]
         exact = [live for live in matching if live.id == id]
+        if exact:
+            self._by_id[id] = exact[0]
         if exact or len(id) < MIN_ID_LENGTH:
             return exact[0] if exact else None
         return matching[0] if len(matching) == 1 else None

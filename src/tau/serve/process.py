@@ -29,6 +29,7 @@ from tau.serve.access import LOCAL_USER
 from tau.serve.host import Host
 from tau.serve.opening import HostConfig, SessionOpener
 from tau.serve.unix_socket import UnixListener
+from tau.serve.watchdog import Watchdog
 from tau.store.host_files import HostFiles, HostInfo
 from tau.store.paths import agent_dir, working_folder
 
@@ -122,7 +123,9 @@ async def _serve(config: HostConfig, files: HostFiles, arguments: ParsedArgument
         say(f"listening on {files.socket}" + ("" if url is None else f" and {url}"))
         if tcp is not None and os.isatty(1):  # a code does not belong in a log
             say(f"for a browser: {tcp.browser_url()}")
+        watchdog = Watchdog()
         code = await stop.wait()
+        watchdog.stop()
         listener.stop_accepting()
         if tcp is not None:
             tcp.stop_accepting()

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from tau.core.conversation.tree import Tree
 from tau.records.entries import MessageEntry
 from tau.records.messages import Assistant, ToolResult, User
 
 
-def interrupted_at(tree: Tree) -> str | None:
-    """The id of the last message of a run that did not end; None if every run ended.
+class LastRun(NamedTuple):
+    """The last run of a session. `entry_id` is its last message."""
+
+    entry_id: str
+    ended: bool
+    aborted: bool = False
+
+
+def last_run(tree: Tree) -> LastRun | None:
+    """The last run on the current branch; None if there was none.
 
     A run ends with an answer that calls no tools, or that failed. Messages that belong to no run are passed over.
     """
@@ -16,7 +26,7 @@ def interrupted_at(tree: Tree) -> str | None:
         entry = tree.entry(at)
         message = entry.message if isinstance(entry, MessageEntry) else None
         if isinstance(message, Assistant):
-            return tree.id(at) if message.stop_reason == "toolUse" else None
+            return LastRun(tree.id(at), message.stop_reason != "toolUse", message.stop_reason == "aborted")
         if isinstance(message, User | ToolResult):
-            return tree.id(at)
+            return LastRun(tree.id(at), ended=False)
     return None
