@@ -1,6 +1,6 @@
 """tau inside your own web application: sessions over HTTP and WebSocket below /agent, with your own tokens.
 
-    pip install 'tau-agent[serve]'
+    pip install '.[serve]'
     uvicorn --app-dir examples/serve mounted:app
     curl -H 'Authorization: Bearer secret-of-ann' localhost:8000/agent/v1/sessions
 
@@ -24,7 +24,7 @@ try:
     from starlette.responses import PlainTextResponse
     from starlette.routing import Mount, Route
 except ImportError:
-    print("This example needs an extra: pip install 'tau-agent[serve]'")
+    print("This example needs an extra: pip install '.[serve]'")
     sys.exit(0)
 
 PORT = int(os.environ.get("PORT", "8000"))

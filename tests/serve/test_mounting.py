@@ -24,6 +24,7 @@ from serve.raw_client import ask, request
 from serve.web_server import Answer, Socket
 from support.rpc_process import WITHIN, surroundings
 from support.served import make_host
+from tau.core.text.install_hints import install_hint
 from tau.errors import UsageError
 
 ROOT = Path(__file__).parents[2]
@@ -149,4 +150,4 @@ def test_without_the_extra_the_error_says_what_to_install() -> None:
         "except ImportError as error: print(error)"
     )
     done = subprocess.run([sys.executable, "-c", ask_for], capture_output=True, text=True, env=dict(os.environ))
-    assert done.stdout == "tau.serve.app needs an extra: pip install 'tau-agent[serve]'\n", done.stderr
+    assert done.stdout == f"tau.serve.app needs an extra: {install_hint('serve')}\n", done.stderr

@@ -302,6 +302,10 @@ class Channel:
     def _attachment_for(self, session: object) -> Attachment:
         if not isinstance(session, str):
             raise CommandError("session: missing")
+        # Among its own sessions first: a host may have a thousand.
+        own = next((one for one in self.attachments.values() if one.live.id == session), None)
+        if own is not None:
+            return own
         live = self._host.live(session)
         attachment = None if live is None else self.attachment(live)
         if attachment is None:
