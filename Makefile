@@ -18,6 +18,8 @@ FUZZ_SEQUENCES ?= 1000
 FUZZ_SCHEDULES ?= 100000
 FUZZ_QUESTIONS ?= 1000
 FUZZ_EVENTS ?= 100000
+FUZZ_REQUESTS ?= 100000
+FUZZ_RECONNECTS ?= 10000
 FUZZ_MCP ?= 100000
 FUZZ_STEPS ?= 20000
 FUZZ_MESSAGES ?= 100000
@@ -139,6 +141,8 @@ fuzz: $(READY)  ## mutated lines, edits, sessions and answers, random commands, 
 	@$(PY) tests/long/fuzz_host_tools.py $(FUZZ_STEPS)
 	@$(PY) tests/long/fuzz_mcp_serve.py $(FUZZ_MESSAGES)
 	@$(PY) tests/long/slow_terminal.py
+	@$(PY) tests/long/serve_fuzz.py $(FUZZ_REQUESTS)
+	@$(PY) tests/long/reconnects.py $(FUZZ_RECONNECTS)
 	@$(PY) tests/long/fuzz_acp.py $(FUZZ_ACP)
 	@$(PY) tests/long/acp_kills.py
 

@@ -10,8 +10,9 @@ import os
 import sys
 from typing import Any
 
-from acp import PROTOCOL_VERSION, Client, spawn_agent_process, text_block
 from steps import ANSWER, COMMAND, NEVER_END, OUTPUT, READ, WITHIN, expect, step
+
+from acp import PROTOCOL_VERSION, Client, spawn_agent_process, text_block
 
 
 class Editor(Client):

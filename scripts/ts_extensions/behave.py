@@ -31,6 +31,7 @@ from support.anthropic_server import ModelServer  # noqa: E402
 from support.rpc_process import Agent, Json  # noqa: E402
 
 QUIET_S = 1.0  # without a record, a command is over
+MAX_RECORDS = 3000  # of an extension that goes on and on
 ANSWERS = {"confirm": {"confirmed": True}, "input": {"value": "typed"}, "editor": {"value": "written"}}
 SKIPPED_COMMANDS = {"shutdown", "quit", "reload-runtime"}
 OWN_COMMANDS = {"llama"}  # of pi itself
@@ -112,7 +113,7 @@ class Run:
         since = begun = time.monotonic()
         running = 0
         while time.monotonic() - since < QUIET_S or (running > 0 and time.monotonic() - begun < 40):
-            if self.agent.code is not None:
+            if self.agent.code is not None or len(self.agent.records) > MAX_RECORDS:
                 return
             records = self.agent.records
             running = sum({"agent_start": 1, "agent_end": -1}.get(one["type"], 0) for one in records)

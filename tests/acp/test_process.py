@@ -160,17 +160,30 @@ def test_everything_that_was_sent_is_in_the_session_after_kill_9(tmp_path: Path)
 
 @pytest.mark.promise("K08")
 def test_a_client_that_does_not_read_costs_little_memory_and_gets_the_whole_text(tmp_path: Path) -> None:
-    words = [f"w{at} " for at in range(3000)]
+    words = [f"w{at} " + "x" * 1000 for at in range(3000)]
 
     async def main() -> None:
-        script = {"blocks": [{"text": words}], "repeat": 10}
+        script = {"blocks": [{"text": words}], "repeat": 6}
         (tmp_path / "script.json").write_text(json.dumps({"answers": [script]}))
-        process = subprocess.Popen(
-            [*(sys.executable, "-m", "tau", "acp", "--model", "scripted", "--script", str(tmp_path / "script.json"))],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=surroundings(tmp_path),
-        )
+        with (tmp_path / "stderr").open("wb") as stderr:
+            process = subprocess.Popen(
+                [
+                    *(
+                        sys.executable,
+                        "-m",
+                        "tau",
+                        "acp",
+                        "--model",
+                        "scripted",
+                        "--script",
+                        str(tmp_path / "script.json"),
+                    )
+                ],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                env={**surroundings(tmp_path), "PYTHONWARNINGS": "always"},
+            )
         assert process.stdin is not None and process.stdout is not None
         stdin, stdout = process.stdin, process.stdout
 
@@ -178,29 +191,38 @@ def test_a_client_that_does_not_read_costs_little_memory_and_gets_the_whole_text
             stdin.write(json.dumps({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).encode() + b"\n")
             stdin.flush()
 
-        def answer(id: int) -> tuple[Json, str]:
-            text = []
-            while (message := json.loads(stdout.readline())).get("id") != id:
-                update = message["params"]["update"]
-                if update["sessionUpdate"] == "agent_message_chunk":
-                    text.append(update["content"]["text"])
-            return message["result"], "".join(text)
+        text: list[str] = []
+
+        def next_message() -> Json:
+            message: Json = json.loads(stdout.readline())
+            update = message["params"]["update"] if "params" in message else {}
+            if update.get("sessionUpdate") == "agent_message_chunk":
+                text.append(update["content"]["text"])
+            return message
+
+        def answer(id: int) -> Json:
+            while (message := next_message()).get("id") != id:
+                pass
+            result: Json = message["result"]
+            return result
 
         try:
             ask(1, "initialize", protocolVersion=1)
             answer(1)
             ask(2, "session/new", cwd=str(tmp_path / "work"), mcpServers=[])
-            session = answer(2)[0]["sessionId"]
+            session = answer(2)["sessionId"]
             before = memory(process.pid)
             ask(3, "session/prompt", sessionId=session, prompt=[{"type": "text", "text": "go"}])
-            while (first := memory(process.pid)) != await settled_memory(process.pid, first):
+            while not text:
+                next_message()
+            while memory(process.pid) != await settled_memory(process.pid):
                 pass
             assert memory(process.pid) - before < 32 * 1024
-            result, text = answer(3)
-            assert result == {"stopReason": "end_turn"}
-            assert len(text) == 10 * sum(map(len, words))
+            assert answer(3) == {"stopReason": "end_turn"}
+            assert len("".join(text)) == 6 * sum(map(len, words))
             stdin.close()
             assert process.wait(10) == 0
+            assert b"never awaited" not in (tmp_path / "stderr").read_bytes()
         finally:
             process.kill()
             process.wait()
@@ -216,7 +238,7 @@ def memory(pid: int) -> int:
     return int(status.partition("VmRSS:")[2].split()[0])
 
 
-async def settled_memory(pid: int, known: int) -> int:
+async def settled_memory(pid: int) -> int:
     """The memory when the process waits for its reader."""
     await asyncio.sleep(0.2)
     return memory(pid)

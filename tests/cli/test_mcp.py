@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -18,49 +19,76 @@ from tau.errors import UsageError
 PROGRAM = [sys.executable, "-c", "from tau.cli.main import tau; tau()", "mcp"]
 
 
-def tau_mcp(folder: Path, *words: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*PROGRAM, *words],
-        cwd=folder / "work",
-        env={**surroundings(folder), **(env or {})},
-        stdin=subprocess.DEVNULL,
+class Done(NamedTuple):
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Run = Callable[..., Done]
+
+
+@pytest.fixture
+def tau_mcp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+    """Runs a command in this process, in folders of its own."""
+    for name, value in surroundings(tmp_path).items():
+        if name in ("HOME", "PI_CODING_AGENT_DIR"):
+            monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path / "work")
+
+    def run(*words: str) -> Done:
+        try:
+            code = main(list(words))
+        except UsageError as error:
+            return Done(2, "", str(error))
+        return Done(code, *capfd.readouterr())
+
+    return run
+
+
+def test_the_program_runs_these_commands(tmp_path: Path) -> None:
+    env = surroundings(tmp_path)
+    done = subprocess.run(
+        [*PROGRAM, "add", "x", "--", "run", "--help"],
+        cwd=tmp_path / "work",
+        env=env,
         capture_output=True,
         text=True,
         timeout=WITHIN,
     )
+    assert done.returncode == 0, done.stderr
+    assert servers(tmp_path) == {"x": {"command": "run", "args": ["--help"]}}
 
 
 def servers(folder: Path, name: str = "agent/mcp.json") -> Any:
     return json.loads((folder / name).read_text())["mcpServers"]
 
 
-def test_a_server_is_added_listed_called_and_removed(tmp_path: Path) -> None:
-    surroundings(tmp_path)
+def test_a_server_is_added_listed_called_and_removed(tmp_path: Path, tau_mcp: Run) -> None:
     entry = server_entry(tools=["echo", "fail"])
-    added = tau_mcp(tmp_path, "add", "demo", "--env", "A=b=c", "--", entry["command"], *entry["args"])
+    added = tau_mcp("add", "demo", "--env", "A=b=c", "--", entry["command"], *entry["args"])
     assert added.returncode == 0, added.stderr
     assert servers(tmp_path) == {"demo": {**entry, "env": {"A": "b=c"}}}
-    listed = json.loads(tau_mcp(tmp_path, "list", "--json").stdout)["servers"]
+    listed = json.loads(tau_mcp("list", "--json").stdout)["servers"]
     assert [(row["name"], row["state"], row["tools"]) for row in listed] == [("demo", "not cached", None)]
-    called = tau_mcp(tmp_path, "call", "demo", "echo", '{"text": "hi"}')
+    called = tau_mcp("call", "demo", "echo", '{"text": "hi"}')
     assert json.loads(called.stdout)["content"] == [{"type": "text", "text": "hi"}]
-    assert tau_mcp(tmp_path, "call", "demo", "fail").returncode == 1
-    assert "It has: echo, fail" in tau_mcp(tmp_path, "call", "demo", "nothing").stderr
-    assert "cached, 2 tools" in tau_mcp(tmp_path, "list").stdout
-    assert tau_mcp(tmp_path, "remove", "demo").returncode == 0
+    assert tau_mcp("call", "demo", "fail").returncode == 1
+    assert "It has: echo, fail" in tau_mcp("call", "demo", "nothing").stderr
+    assert "cached, 2 tools" in tau_mcp("list").stdout
+    assert tau_mcp("remove", "demo").returncode == 0
     assert servers(tmp_path) == {}
-    assert tau_mcp(tmp_path, "remove", "demo").returncode == 1
+    assert tau_mcp("remove", "demo").returncode == 1
 
 
-def test_doctor_tells_what_works_what_changed_and_why_one_fails(tmp_path: Path) -> None:
-    surroundings(tmp_path)
+def test_doctor_tells_what_works_what_changed_and_why_one_fails(tmp_path: Path, tau_mcp: Run) -> None:
     change = tmp_path / "work" / "change"
     content = {
         "good": server_entry(tools=["echo"]),
         "bad": {**server_entry(fault="exit"), "env": {"TOKEN": "s3cret-value"}},
     }
     (tmp_path / "agent" / "mcp.json").write_text(json.dumps({"mcpServers": content}))
-    done = tau_mcp(tmp_path, "doctor", "--json")
+    done = tau_mcp("doctor", "--json")
     assert done.returncode == 1
     bad, good = json.loads(done.stdout)["servers"]
     assert (good["state"], good["era"], good["tools"]) == ("ready", "legacy", ["echo"])
@@ -68,36 +96,32 @@ def test_doctor_tells_what_works_what_changed_and_why_one_fails(tmp_path: Path) 
     assert "s3cret-value" not in done.stdout + done.stderr
     for file in (tmp_path / "agent" / "cache" / "mcp").iterdir():
         file.write_text(file.read_text().replace("Echo a text.", "Echo something else."))
-    changed = tau_mcp(tmp_path, "doctor", "good")
+    changed = tau_mcp("doctor", "good")
     assert changed.returncode == 0 and "changed since they were cached: echo" in changed.stdout
     assert not change.exists()
 
 
-def test_the_rest_of_a_file_stays_as_it_is(tmp_path: Path) -> None:
-    surroundings(tmp_path)
+def test_the_rest_of_a_file_stays_as_it_is(tmp_path: Path, tau_mcp: Run) -> None:
     file = tmp_path / "agent" / "mcp.json"
     file.write_text('{\n  // mine\n  "mcpServers": {"a": {"command": "x"}},\n  "other": [1, 2],\n}\n')
-    assert (
-        tau_mcp(tmp_path, "add", "b", "--url", "https://example.com/mcp", "--bearer-token-env-var", "T").returncode == 0
-    )
+    assert tau_mcp("add", "b", "--url", "https://example.com/mcp", "--bearer-token-env-var", "T").returncode == 0
     text = file.read_text()
     assert "// mine" in text and '"other": [1, 2],' in text and '"Authorization": "Bearer ${T}"' in text
-    assert tau_mcp(tmp_path, "remove", "a").returncode == 0
+    assert tau_mcp("remove", "a").returncode == 0
     assert "// mine" in file.read_text() and '"a"' not in file.read_text()
-    local = tau_mcp(tmp_path, "add", "-l", "c", "--", "run")
+    local = tau_mcp("add", "-l", "c", "--", "run")
     assert local.returncode == 0 and "tau trust" in local.stdout
     assert servers(tmp_path, "work/.pi/mcp.json") == {"c": {"command": "run"}}
 
 
-def test_servers_of_another_program_are_copied(tmp_path: Path) -> None:
-    surroundings(tmp_path)
+def test_servers_of_another_program_are_copied(tmp_path: Path, tau_mcp: Run) -> None:
     (tmp_path / "work" / "config.toml").write_text(
         '[mcp_servers.a]\ncommand = "x"\nargs = ["y"]\n[mcp_servers.b]\nurl = "https://b/"\n'
     )
-    assert tau_mcp(tmp_path, "add", "--from", "config.toml").returncode == 0
+    assert tau_mcp("add", "--from", "config.toml").returncode == 0
     assert servers(tmp_path) == {"a": {"command": "x", "args": ["y"]}, "b": {"url": "https://b/"}}
     (tmp_path / "work" / "mcp.json").write_text('{"servers": {"v": {"command": "c", "env": {"K": "${input:my-key}"}}}}')
-    assert tau_mcp(tmp_path, "add", "--from", "mcp.json", "v").returncode == 0
+    assert tau_mcp("add", "--from", "mcp.json", "v").returncode == 0
     assert servers(tmp_path)["v"] == {"command": "c", "env": {"K": "${MY_KEY}"}}
 
 
@@ -116,20 +140,17 @@ def test_servers_of_another_program_are_copied(tmp_path: Path) -> None:
         (["login", "x"], 'no MCP server "x"'),
     ],
 )
-def test_mistakes_are_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], reason: str) -> None:
-    monkeypatch.setenv("PI_CODING_AGENT_DIR", str(tmp_path / "agent"))
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match=reason):
-        main(words)
+def test_mistakes_are_explained(tau_mcp: Run, words: list[str], reason: str) -> None:
+    done = tau_mcp(*words)
+    assert done.returncode == 2 and reason in done.stderr
 
 
-def test_an_invalid_entry_is_named_with_its_line(tmp_path: Path) -> None:
-    surroundings(tmp_path)
+def test_an_invalid_entry_is_named_with_its_line(tmp_path: Path, tau_mcp: Run) -> None:
     text = '{\n "mcpServers": {\n  "a": {"command": "x"},\n  "b": {\n   "command": 3\n  }\n }\n}\n'
     (tmp_path / "agent" / "mcp.json").write_text(text)
-    done = tau_mcp(tmp_path, "list")
+    done = tau_mcp("list")
     assert done.returncode == 1 and "mcp.json:5: mcpServers.b.command: must be a string" in done.stderr
     assert "a  stdio" in done.stdout
     (tmp_path / "agent" / "mcp.json").write_text("{\n\n nonsense")
-    broken = tau_mcp(tmp_path, "list")
+    broken = tau_mcp("list")
     assert broken.returncode == 1 and "mcp.json:3 is not valid JSON" in broken.stderr

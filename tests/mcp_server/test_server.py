@@ -209,6 +209,15 @@ def test_input_that_ends_aborts_what_is_under_way(tmp_path: Path) -> None:
     served(tmp_path, story, HANGS)
 
 
+def test_short_requests_are_answered_although_the_input_has_ended(tmp_path: Path) -> None:
+    async def story(client: McpClient) -> None:
+        _, answer = await client.send("tools/list")
+        client.end_input()
+        assert (await answer)["result"]["tools"][0]["name"] == "ls"
+
+    served(tmp_path, story, tools=("ls",))
+
+
 def test_lines_that_are_not_requests_get_errors_and_the_rest_works(tmp_path: Path) -> None:
     async def story(client: McpClient) -> None:
         lines = (b"x", b"[]", b'{"jsonrpc":"2.0","id":"a","method":"nope"}', b'{"id":1,"method":"ping"}')

@@ -87,6 +87,12 @@ def test_a_wrong_flag_is_reported_at_once(tmp_path: Path, args: tuple[str, ...],
     assert error.casefold() in err.decode().casefold()
 
 
+def test_its_help_is_that_of_tau_mcp(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, *SERVE, "--help"], capture_output=True, text=True, timeout=WITHIN)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "tau mcp serve [--tools A,B] [--cwd DIR]" in done.stdout
+
+
 @pytest.mark.parametrize("mode", ["legacy", "auto", "2026-07-28"])
 def test_the_client_of_the_official_sdk_lists_and_calls(tmp_path: Path, mode: str) -> None:
     sdk = pytest.importorskip("mcp.client.client", reason="the official MCP SDK is not installed")

@@ -16,7 +16,7 @@ from support.rpc_process import Agent, of
 RUN = """
     import { Type } from "typebox";
     import { complete } from "@earendil-works/pi-ai";
-    import { convertToLlm, createBashTool, SessionManager, SettingsManager } from "@earendil-works/pi-coding-agent";
+    import { convertToLlm, createBashTool, generateBranchSummary, SessionManager, SettingsManager } from "@earendil-works/pi-coding-agent";
 
     const seen: any = {};
     export default function (pi: any) {
@@ -25,7 +25,7 @@ RUN = """
             description: "Run a program",
             handler: async (args: string, ctx: any) => {
                 const program = new Function("pi", "ctx", "seen", "use", `return (async () => { ${args} })()`);
-                const use = { complete, convertToLlm, createBashTool, SessionManager, SettingsManager };
+                const use = { complete, convertToLlm, createBashTool, generateBranchSummary, SessionManager, SettingsManager };
                 ctx.ui.notify(JSON.stringify((await program(pi, ctx, seen, use)) ?? null));
             },
         });
@@ -157,6 +157,14 @@ def test_models_are_called_with_the_context_that_extensions_leave(tmp_path: Path
                 *([{"type": "text", "text": "Completed."}], "stop"),
                 *(1, True),
             ]
+            summing = """
+                const entries = ctx.sessionManager.getBranch();
+                const streamFn = ctx.modelRegistry.getProvider("mock").streamSimple;
+                const one = await use.generateBranchSummary(entries, { model: ctx.model, streamFn, customInstructions: "short" });
+                return [one.summary, one.readFiles];
+            """
+            assert run(" ".join(summing.split())) == ["Completed.", []]
+            assert "short" in json.dumps(server.asked[2]["messages"])
             assert server.asked[1]["max_tokens"] == 77
             assert server.asked[1]["messages"][0]["content"] == [
                 {"type": "text", "text": "ask", "cache_control": {"type": "ephemeral"}}

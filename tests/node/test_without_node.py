@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import subprocess
 import sys
 import zipfile
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -61,6 +63,22 @@ def test_one_that_was_asked_for_is_an_error(tmp_path: Path, old_node: str) -> No
         with pytest.raises(UsageError, match=r"need Node 22\.18 or later"):
             async with running(found, settings=limits(node=old_node, load_timeout_ms=60_000)):
                 pass
+
+    asyncio.run(story())
+
+
+def test_a_package_that_changed_since_its_project_was_trusted_is_not_started(tmp_path: Path, old_node: str) -> None:
+    package = tmp_path / "pack"
+    main = script(package, "export default () => {}", "index.ts")
+    script(package, "export const part = 1;", "lib/part.ts")
+    script(package, "anything", "node_modules/other/index.js")
+    trusted = {os.path.realpath(main): sha256(main.read_bytes()).hexdigest()}
+    found = Found(main, content=trusted, package=package)
+
+    async def story() -> None:
+        async with running(found, settings=limits(node=old_node, load_timeout_ms=60_000)) as lab:
+            why = f"{package}/lib/part.ts changed since the project was trusted."
+            assert [error.error.startswith(why) for error in lab.errors] == [True]
 
     asyncio.run(story())
 

@@ -18,11 +18,14 @@ from support.terminal import Terminal
 from tau import CommandError, RpcClient
 from tau.client.client import client_over
 from tau.client.opening import remote_line
+from tau.records.deltas import TextDelta, ThinkingDelta
 from tau.records.dialogs import Select
-from tau.records.events import AgentSettled, Event, MessageEnd
+from tau.records.events import AgentSettled, Event, MessageEnd, MessageStart, MessageUpdate
+from tau.records.messages import Assistant, Text, Thinking, Usage
 from tau.runtime.app.factory import load
 from tau.runtime.app.options import SessionOptions, SessionTarget
 from tau.runtime.app.remote_handle import RemoteHandle
+from tau.tui.viewer_feed import ViewerFeed
 
 ASK = {"blocks": [{"tool": "bash", "arguments": {"command": "echo done"}}]}
 TAU = [sys.executable, "-P", "-m", "tau"]
@@ -141,6 +144,25 @@ def test_a_question_is_answered_by_one_terminal_and_ends_at_the_other(tmp_path: 
     run(tmp_path, story, ASK, {"text": "ok"}, permissions="ask", answer_timeout_s=30.0)
 
 
+def test_a_move_of_one_terminal_is_followed_by_the_other(tmp_path: Path) -> None:
+    async def story(served: SocketHost) -> None:
+        async with attached(served, tmp_path) as (first, _):
+            await first.submit("hi", [], None)
+            await first.settled()
+            [live] = served.host.sessions
+            async with attached(served, tmp_path, live.id) as (second, _):
+                own: list[bool] = []
+                followed = asyncio.get_running_loop().create_future()
+                first.moved, second.moved = lambda: own.append(True), lambda: followed.set_result(None)
+                before = first.log.id
+                assert await first.new_session()
+                await followed
+                assert first.log.id == second.log.id == live.id != before
+                assert (first.log.message_count, second.log.message_count, own) == (0, 0, [])
+
+    run(tmp_path, story, {"text": "Hello."})
+
+
 def test_what_a_host_does_not_offer_is_refused_with_a_sentence(tmp_path: Path) -> None:
     async def story(served: SocketHost) -> None:
         async with attached(served, tmp_path) as (handle, _):
@@ -173,6 +195,52 @@ def test_the_screen_follows_when_the_connection_is_lost_and_the_host_cannot_resu
 WORDS = [f"w{number} " for number in range(100)]
 
 
+def test_the_viewer_knows_an_answer_that_comes_as_deltas_only() -> None:
+    feed = ViewerFeed()
+    begun = Assistant([], "a", "p", "m", Usage(), "stop", 0)
+    for event in (
+        MessageStart(begun),
+        MessageUpdate(ThinkingDelta(0, "hm")),
+        MessageUpdate(TextDelta(1, "one ")),
+        MessageUpdate(TextDelta(1, "two")),
+    ):
+        feed.on_event(event, 0.0)
+    assert feed.partial is not None and feed.partial.content == [Thinking("hm"), Text("one two")]
+    feed.on_event(MessageEnd(begun), 0.0)
+    assert feed.partial is None
+
+
+def test_a_lost_connection_is_told_and_so_is_its_end(tmp_path: Path) -> None:
+    async def story(served: SocketHost) -> None:
+        async with attached(served, tmp_path) as (handle, _):
+            changes: list[bool] = []
+            ended = asyncio.get_running_loop().create_future()
+            handle.connection_changed, handle.ended = changes.append, ended.set_result
+            served.cut_all()
+            await handle.set_session_name("still there")
+            assert changes[:2] == [False, True]
+            for live in served.host.sessions:  # in memory only: it is gone
+                await served.host._live.close(live)
+            served.cut_all()
+            assert "there is no session" in await ended
+
+    run(tmp_path, story)
+
+
+@pytest.mark.process
+def test_plain_mode_is_a_chat_with_the_session_too(tmp_path: Path) -> None:
+    with HostProcess(tmp_path, {"text": "From the host."}) as host:
+        command = [*TAU, "attach", "--open", "--plain"]
+        with Terminal(command, env=host.env, cwd=str(host.cwd), rows=30, cols=100) as terminal:
+            terminal.wait("/help lists the commands")
+            terminal.type("hello")
+            terminal.press("enter")
+            terminal.wait("From the host.")
+            terminal.type("/quit")
+            terminal.press("enter")
+            assert terminal.wait_end() == 0
+
+
 @pytest.mark.process
 def test_tau_attach_at_a_terminal(tmp_path: Path) -> None:
     with HostProcess(tmp_path, {"text": "From the host."}) as host:
@@ -187,6 +255,7 @@ def test_tau_attach_at_a_terminal(tmp_path: Path) -> None:
             terminal.type("/quit")
             terminal.press("enter")
             assert terminal.wait_end() == 0
+            terminal.wait("Continue: tau attach ")
         with Terminal([*TAU, "attach"], env=host.env, cwd=str(host.cwd), rows=30, cols=100) as terminal:
             terminal.wait("Session [1-1]:")
             assert "kept" in "\n".join(terminal.screen())

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from support.rpc_process import surroundings
 from tau.cli.connect import target_of
 from tau.cli.flags import parse
 from tau.client.addresses import Address, find_address
@@ -83,3 +87,11 @@ def test_the_token_of_this_user_is_sent_only_to_the_host_of_this_user(
     (tmp_path / "serve" / "token").chmod(0o644)
     with pytest.raises(UsageError, match="can be read by other users"):
         find_address("http://127.0.0.1:7717")
+
+
+@pytest.mark.process
+def test_without_a_host_the_bridge_says_how_to_start_one(tmp_path: Path) -> None:
+    argv = [sys.executable, "-P", "-m", "tau", "--mode", "rpc", "--connect", "unix:"]
+    done = subprocess.run(argv, env={**os.environ, **surroundings(tmp_path)}, input="", capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "No host listens at" in done.stderr and "Start one with `tau serve`" in done.stderr

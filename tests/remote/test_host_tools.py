@@ -7,6 +7,7 @@ import random
 from itertools import chain, repeat
 from pathlib import Path
 
+from support.bridged import bridged
 from support.host_process import HostProcess
 from support.socket_host import UNCUT, SocketHost, socket_host
 from tau import RpcClient, Text, events
@@ -104,5 +105,32 @@ def test_the_tools_are_offered_to_a_host_that_was_killed_and_started_again(tmp_p
             with HostProcess(tmp_path, CALL, OK):
                 assert results(await agent.prompt_and_wait("go")) == ["found"]
         assert calls == ["A", "A"]
+
+    asyncio.run(main())
+
+
+def test_a_client_of_the_bridge_answers_a_request_after_the_connection_was_lost(tmp_path: Path) -> None:
+    """The client knows nothing of connections: the bridge offers its tools again."""
+    tool = {"name": "lookup", "description": "Look it up.", "parameters": {"type": "object"}}
+
+    async def main() -> None:
+        async with (
+            asyncio.timeout(60),
+            socket_host(tmp_path, CALL, OK, answer_timeout_s=60) as served,
+            bridged(served) as client,
+        ):
+            await client.send(id="1", type="set_tools", tools=[tool])
+            assert (await client.until("response"))["data"] == {"tools": ["lookup"]}
+            await client.send(id="2", type="prompt", message="go")
+            request = await client.until("tool_request")
+            served.cut_all()
+            await client.send(id="3", type="tool_result", requestId=request["id"], content="found")
+            answered = await client.until(lambda record: record.get("id") == "3")
+            assert answered["success"], answered
+            await client.until("agent_settled")
+            (ended,) = [record for record in client.records if record["type"] == "tool_execution_end"]
+            assert ended["result"]["content"] == [{"type": "text", "text": "found"}]
+            assert client.count("tool_request") == 1
+            assert [record.get("id") for record in client.records if record["type"] == "response"] == ["1", "2", "3"]
 
     asyncio.run(main())

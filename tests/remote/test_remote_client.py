@@ -195,3 +195,17 @@ def test_a_session_that_is_closed_is_not_kept_by_the_key_that_opened_it(tmp_path
             assert live() is None
 
     run(tmp_path, story)
+
+
+def test_a_client_that_has_left_in_the_middle_of_a_run_is_gone_for_the_host(tmp_path: Path) -> None:
+    async def story(served: SocketHost) -> None:
+        async with connect(served.url) as host:
+            async with host.open(memory=True) as agent:
+                await agent.prompt("go")
+                id = (await agent.get_state()).session_id
+            assert await host.who(id) == []
+            with pytest.raises(CommandError, match="is running"):
+                await host.close(id)
+            await host.close(id, abort=True)
+
+    run(tmp_path, story, {"blocks": [{"text": ["word "] * 500}], "delayMs": 5})

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from support.anthropic_server import ModelServer
 from support.mcp_server import server_entry
 from support.mcp_session import script
 from support.rpc_process import Agent, of, surroundings
@@ -65,6 +66,15 @@ def test_states_are_told_and_can_be_asked_for(tmp_path: Path) -> None:
         assert [(update["state"], update.get("tools")) for update in updates] == [("starting", None), ("ready", 1)]
         assert agent.get("restart_mcp_server", server="s")["state"] == "ready"
         assert not agent.ask("restart_mcp_server", server="nothing")["success"]
+
+
+def test_an_eager_server_starts_with_the_session(tmp_path: Path) -> None:
+    configure(tmp_path, {"s": {**server_entry(prompts=True), "eager": True}})
+    with Agent(tmp_path) as agent:
+        events = agent.until(lambda event: event["type"] == "mcp_server_update" and event["state"] == "ready")
+        assert of("agent_start", events) == []
+        names = [(row["name"], row["source"]) for row in agent.get("get_commands")["commands"]]
+        assert names == [("mcp__s__write", "mcp")]
 
 
 @pytest.mark.promise("M10")
@@ -164,3 +174,24 @@ def test_a_start_does_not_wait_for_servers(tmp_path: Path) -> None:
     with Agent(tmp_path) as agent:
         assert agent.get("get_state")
         agent.prompt("go")  # servers with deferred tools are not waited for
+
+
+def test_a_model_gets_few_definitions_of_many_tools_and_the_same_at_every_start(tmp_path: Path) -> None:
+    many = server_entry(toolCount=300, description="Does something useful. " * 20, instructions="Ask me first.")
+    configure(tmp_path, {"b": server_entry(tools=["echo", "pid"]), "many": {**many, "exposure": "deferred"}})
+    requests: list[Any] = []
+    with Agent(tmp_path) as agent:  # what is listed is cached
+        for name in ("b", "many"):
+            agent.get("restart_mcp_server", server=name)
+    for _ in range(2):
+        with ModelServer("fine") as server:
+            with Agent(tmp_path, models=server.models, args=["--model", "mock/m1"], offline=False) as agent:
+                agent.prompt("hello")
+            requests.append(server.asked[0])
+    first, again = (json.dumps(request["tools"]) for request in requests)
+    assert first == again and len(first) < 32 * 1024
+    names = [tool["name"] for tool in requests[0]["tools"]]
+    assert names[-3:] == ["mcp__b__echo", "mcp__b__pid", "tool_search"]
+    prompt = json.dumps(requests[0]["system"])
+    assert "Ask me first." in prompt and "many (300)" in prompt
+    assert prompt == json.dumps(requests[1]["system"])

@@ -11,15 +11,15 @@ from support.rpc_process import Json, calls, endless, of, said, texts
 from tau.errors import CommandError, ExtensionFailure
 from tau.extension_api.messages import ACTIONS as PROTOCOL
 from tau.runtime.extensions.lifecycle import register_providers
-from tau.runtime.session.extension_actions import ACTIONS, session_facts
+from tau.runtime.session.extension_actions import ACTIONS, SESSION_ACTIONS, session_facts
 from tau.runtime.session.ui_requests import QUESTIONS, SHOWN, TERMINAL
 
 NOTE = {"customType": "note", "content": "by the way", "display": True, "details": {"a": 1}}
-HERE = {"exec", "emit"}  # carried out elsewhere: by the extension itself, and by the bus
+HERE = {"exec", "emit", "withdraw", "get_facts"}  # carried out elsewhere: by the extension, the bus, its connection
 
 
 def test_every_action_of_the_protocol_is_here() -> None:
-    assert {*ACTIONS, *QUESTIONS, *SHOWN, *TERMINAL} == set(PROTOCOL) - HERE
+    assert {*ACTIONS, *SESSION_ACTIONS, *QUESTIONS, *SHOWN, *TERMINAL} == set(PROTOCOL) - HERE
 
 
 def test_what_is_no_action_and_what_does_not_fit_is_said(tmp_path: Path) -> None:

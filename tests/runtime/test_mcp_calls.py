@@ -56,7 +56,7 @@ def test_a_question_of_a_server_is_a_dialog_per_field(tmp_path: Path, era: str) 
         "required": ["count", "color", "sure"],
     }
     asked: list[str] = []
-    answers = iter(["1", "7", "blue", "Yes", "y", "(done)", ""])
+    answers = iter(["1", "7", "blue", "yes", "y", "done", ""])
 
     def answer(question: Any) -> str:
         asked.append(question.title)

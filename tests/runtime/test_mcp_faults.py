@@ -209,5 +209,6 @@ def test_log_messages_go_to_a_file_and_nothing_secret_is_written(tmp_path: Path)
     assert run.last.text == "hi"
     log = (tmp_path / "agent" / "mcp.log").read_text()
     assert "debug output 0" in log and "100 lines" in log
+    assert 'warning: {"told":"at warning"}' in log and "at info" not in log
     for file in (tmp_path / "agent").rglob("*"):
         assert not file.is_file() or b"very-secret-value" not in file.read_bytes()

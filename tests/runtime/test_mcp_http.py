@@ -71,6 +71,13 @@ def test_a_list_is_fetched_again_after_a_broken_connection(tmp_path: Path) -> No
         assert call(tmp_path, server).last.text == "hi"
 
 
+def test_a_stream_that_breaks_is_continued_without_repeating_the_call(tmp_path: Path) -> None:
+    with McpHttpServer() as server:
+        server.faults["tools/call"] = ["resume"]
+        assert call(tmp_path, server).last.text == "hi"
+        assert server.methods.count("tools/call") == 1
+
+
 def test_a_lost_session_is_begun_again_once(tmp_path: Path) -> None:
     with McpHttpServer() as server:
         server.faults["tools/call"] = ["lose_session"]
@@ -104,6 +111,24 @@ def test_a_changed_list_is_announced_on_the_stream_of_a_legacy_server(tmp_path: 
 
     with McpHttpServer() as server:
         asyncio.run(changed(server))
+
+
+def test_a_server_that_failed_is_tried_again_with_the_next_prompt(tmp_path: Path) -> None:
+    async def tried_again(server: McpHttpServer) -> None:
+        calls = [ECHO, NEXT_PROMPT, ("read", {"path": "x"}), ECHO]
+        async with mcp_session(tmp_path, {"s": {"url": server.url}}, *calls) as run:
+            ready = asyncio.Event()
+            run.agent.subscribe(lambda event: ready.set() if getattr(event, "state", "") == "ready" else None)
+            await run.prompt()
+            assert run.last.is_error and run.states[-1] == ("s", "failed")
+            prompt = asyncio.ensure_future(run.prompt())
+            await ready.wait()
+            await prompt
+
+    with McpHttpServer() as server:
+        server.faults["server/discover"] = [503]
+        server.faults["initialize"] = [503]
+        asyncio.run(tried_again(server))
 
 
 def test_an_address_that_nothing_listens_at(tmp_path: Path) -> None:

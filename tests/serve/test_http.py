@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from serve.raw_client import request, send
 from serve.web_server import Server, Socket, serving
-from tau.serve.openapi import OPERATIONS
+from tau.serve.greeting import SLOW
+from tau.serve.openapi import OPERATIONS, openapi
+from tau.serve.schemas import host_schema
 
 HELLO = {"id": "h", "type": "hello", "version": 1}
 
@@ -364,3 +368,80 @@ async def test_no_credential_is_logged(tmp_path: Path, caplog: pytest.LogCapture
     assert [secret for secret in secrets if secret in logged] == []
     files = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "token"]
     assert [path for path in files if any(secret.encode() in path.read_bytes() for secret in secrets)] == []
+
+
+@pytest.mark.promise("N11")
+async def test_a_large_message_reaches_a_slow_client_whole(tmp_path: Path) -> None:
+    text = "".join(f"{number:07} " for number in range(200_000))
+    async with serving(tmp_path, {"text": text}) as server:
+        session = await server.open()
+        async with server.socket() as connection:
+            socket = Socket(connection)
+            await socket.send({**HELLO, "session": session, "dialect": "1.5"})
+            await socket.ask("prompt", message="go")
+            await server.host.sessions[0].handle.settled()
+            buffered = [
+                channel._transport._connection for channel in server.host.channels if channel.kind == "websocket"
+            ]
+            assert all(one.transport.get_write_buffer_size() <= 300 * 1024 for one in buffered)
+            await socket.send({"id": "p", "type": "ping", "data": 1})  # in the middle of its fragments
+            await socket.until("agent_settled")
+            said = [record for record in socket.records if record["type"] == "turn_end"]
+            assert said[-1]["message"]["content"][0]["text"] == text
+
+
+async def test_a_host_that_closes_says_so(tmp_path: Path) -> None:
+    async with serving(tmp_path) as server, server.socket() as connection:
+        socket = Socket(connection)
+        await socket.send(HELLO)
+        await socket.until("response")
+        await server.host.drain(0)
+        assert (await socket.until("host_closing"))["seconds"] == 0
+        await server.host.close()
+        async with asyncio.timeout(10):
+            await connection.wait_closed()
+        assert connection.close_code == 1001
+
+
+@pytest.mark.promise("N11")
+async def test_a_client_that_never_reads_is_disconnected(tmp_path: Path) -> None:
+    """Closing a connection waits for what is not written yet; for a client that does not read, that has no end."""
+    async with serving(tmp_path, {"text": "x" * 8_000_000}) as server:
+        session = await server.open()
+        head = request("GET", f"/v1/sessions/{session}/events", server.port, token=server.token)
+        _, events = await send(server.port, head)
+        async with server.socket() as connection:
+            await Socket(connection).send({**HELLO, "session": session})
+            await connection.recv()
+            for one in (connection.transport, events.transport):
+                one.pause_reading()
+            await server.ask("POST", f"/v1/sessions/{session}/commands", {"type": "prompt", "message": "go"})
+            await server.host.sessions[0].handle.settled()
+            for channel in [*server.host.channels]:
+                channel.end(SLOW)
+            async with asyncio.timeout(20):
+                while len(server.listener.connections):
+                    await asyncio.sleep(0.05)
+            connection.transport.abort()
+
+
+def test_every_reference_of_the_description_leads_somewhere() -> None:
+    for described in (openapi(), host_schema()):
+        references = set(re.findall(r'"\$ref": "#/([^"]+)"', json.dumps(described)))
+        assert references
+        for reference in references:
+            found: Any = described
+            for name in reference.split("/"):
+                found = found[name]
+            assert isinstance(found, dict)
+
+
+async def test_a_full_host_says_when_to_come_back(tmp_path: Path) -> None:
+    async with serving(tmp_path, max_live=1) as server:
+        session = await server.open()
+        async with server.socket() as connection:  # its session is in use, and not closed for another one
+            await Socket(connection).send({**HELLO, "session": session})
+            await connection.recv()
+            full = await server.ask("POST", "/v1/sessions", {})
+            assert (full.status, full.headers["retry-after"]) == (503, "1")
+            assert (await server.ask("GET", "/readyz")).status == 503

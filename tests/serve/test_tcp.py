@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import socket
 from pathlib import Path
 
 import pytest
 
 from serve.serve_process import ServeProcess, run_tau
+from tau.cli.flags import parse
 from tau.errors import UsageError
 from tau.serve.web.tcp import Address, check_address, names, parse_address
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "serve"
 
 
 @pytest.mark.parametrize(
@@ -106,3 +111,15 @@ def _until(condition: object) -> None:
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.05)
+
+
+def test_the_unit_and_the_image_use_flags_that_exist() -> None:
+    unit = (EXAMPLES / "tau-serve.service").read_text()
+    image = (EXAMPLES / "Dockerfile").read_text()
+    started = next(line for line in unit.splitlines() if line.startswith("ExecStart=")).split()[1:]
+    entry = json.loads(next(line for line in image.splitlines() if line.startswith("ENTRYPOINT")).partition(" ")[2])
+    for words in (started, entry[1:]):
+        parsed = parse(words)
+        assert (parsed.words, parsed.unknown) == (["serve"], [])
+    copied = re.findall(r"^COPY (.*) \S+$", image, re.MULTILINE)
+    assert [name for line in copied for name in line.split() if not (EXAMPLES.parents[1] / name).exists()] == []

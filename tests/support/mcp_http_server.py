@@ -35,6 +35,7 @@ class McpHttpServer:
         self.token_requests: list[dict[str, str]] = []
         self.faults: dict[str, list[Any]] = {}
         self.sessions: set[str] = set()
+        self.resumed: Any = None  # the answer that waits for a client to come back
         self.changed = threading.Event()  # the list of tools has changed
         self.streams: list[Any] = []  # of the old transport
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"mcp": self}))
@@ -160,6 +161,14 @@ class _Handler(BaseHTTPRequestHandler):
             self.end_headers()
             self.wfile.write(b'data: {"jsonrpc":"2.0","method":"notifications/message","params":{}}\n\ndata: {"json')
             self.close_connection = True
+        elif fault == "resume":  # the rest of the answer can be had with the id of the last event
+            self.mcp.resumed = {"jsonrpc": "2.0", "id": message["id"], **self.mcp.answer(message)}
+            self.send_response(200)
+            self.send_header("content-type", "text/event-stream")
+            self.send_header("content-length", "1000")
+            self.end_headers()
+            self.wfile.write(b"id: event-7\ndata: \n\n")
+            self.close_connection = True
         elif fault == "close_after":
             self.close_connection = True
             return False
@@ -220,6 +229,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.authorize({name: values[0] for name, values in parse_qs(parts.query).items()})
         elif mcp.old:
             self.open_stream()
+        elif self.headers.get("last-event-id") == "event-7":
+            self.begin_stream()
+            self.event("message", mcp.resumed)
         elif mcp.era == "legacy" and "text/event-stream" in self.headers.get("accept", ""):
             self.changes()
         else:

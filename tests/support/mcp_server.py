@@ -100,6 +100,12 @@ class Server:
         if method == "subscriptions/listen":
             self.listen_id = id
             return
+        if method == "logging/setLevel":
+            self.result(id, {})
+            for level in ("info", params["level"]):
+                message = {"level": level, "data": {"told": f"at {level}"}}
+                self.send({"method": "notifications/message", "params": message})
+            return
         handler = {
             "tools/list": self.list_tools,
             "tools/call": self.call,
@@ -119,7 +125,7 @@ class Server:
 
     def capabilities(self) -> dict[str, Any]:
         more = {name: {} for name in ("prompts", "resources") if self.options.get(name)}
-        return {"tools": {"listChanged": True}, **more}
+        return {"tools": {"listChanged": True}, "logging": {}, **more}
 
     def discover(self, id: Any) -> None:
         if self.fault == "exit_at_discover":

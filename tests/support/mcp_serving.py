@@ -108,6 +108,9 @@ class McpClient:
             result = await self.get("tools/call", {**params, **more}, token=token)
         return result
 
+    def end_input(self) -> None:
+        self._client.end_input()
+
     async def cancel(self, id: int) -> None:
         await self.write({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}})
 

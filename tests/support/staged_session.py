@@ -51,6 +51,9 @@ class StagedParts(Stage):
     def failed_answer(self, error: str) -> Assistant:
         return Draft(self._models.current or UNKNOWN_MODEL, 0, PartialJson).fail("error", error).message
 
+    def is_sequential(self, name: str) -> bool:
+        return False
+
     def begin_run(self, signal: AbortSignal, extra_tools: Mapping[str, Tool]) -> None:
         self._extra_tools = extra_tools
         self.extra_tools_of_runs.append(list(extra_tools))

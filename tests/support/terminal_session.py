@@ -38,19 +38,25 @@ class TerminalSession:
     """A session in the mode "tui", and the questions at its terminal."""
 
     def __init__(
-        self, folder: Path, *answers: Json, permissions: Any = "ask", extension: str = "", settings: Json | None = None
+        self,
+        folder: Path,
+        *answers: Json,
+        permissions: Any = "ask",
+        extension: str = "",
+        name: str = "extension.py",
+        settings: Json | None = None,
     ) -> None:
-        for name in ("agent", "work"):
-            (folder / name).mkdir(parents=True, exist_ok=True)
+        for each in ("agent", "work"):
+            (folder / each).mkdir(parents=True, exist_ok=True)
         (folder / "script.json").write_text(json.dumps({"answers": [*answers, {"text": "done"}]}))
         (folder / "agent" / "settings.json").write_text(json.dumps({"toolExecution": "parallel", **(settings or {})}))
-        (folder / "extension.py").write_text(textwrap.dedent(extension))
+        (folder / name).write_text(textwrap.dedent(extension))
         options = SessionOptions(
             model="scripted",
             script=str(folder / "script.json"),
             session=SessionTarget(folder=str(folder / "sessions")),
             permissions=permissions,
-            extensions=[str(folder / "extension.py")] if extension else [],
+            extensions=[str(folder / name)] if extension else [],
         )
         self.sent: list[UiRequest] = []
         self.results: list[ToolEnd] = []

@@ -9,7 +9,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from support.cli_process import PI, scripted
@@ -51,9 +51,11 @@ class Tmux:
     def screen(self) -> str:
         return self.run("capture-pane", "-p")
 
-    def wait(self, text: str) -> str:
+    def wait(self, text: str | Callable[[str], bool]) -> str:
+        """Until history and screen have a text, or fulfil a condition."""
+        found = (lambda shown: text in shown) if isinstance(text, str) else text
         deadline = time.monotonic() + TIMEOUT_S
-        while text not in (shown := self.text()):
+        while not found(shown := self.text()):
             assert time.monotonic() < deadline, f"never showed {text!r}:\n{shown[-2000:]}"
         return shown
 

@@ -122,3 +122,6 @@ def test_a_late_answer_is_taken_and_the_terminal_is_asked_on(window: Window) -> 
         assert window.probe.take()
         assert window.probe.reply("8;24;80")
     assert window.asked == 2 * MAX_WITHOUT_ANSWER
+    assert not window.probe.misplaced
+    assert window.probe.reply("8;24;81")
+    assert window.probe.misplaced and window.answers[-1] is False

@@ -18,7 +18,7 @@ class LineSink(Protocol):
 
     def send_line(self, line: bytes) -> None: ...
 
-    def send(self, event: Update) -> Awaitable[None] | None:
+    def add_update(self, update: Update) -> None:
         """Take an update that later ones may be merged into until it is written."""
 
     def wait_for_room(self) -> Awaitable[None] | None: ...
@@ -38,7 +38,7 @@ class Client:
         self._sink.send_line(line)
 
     def send_chunk(self, chunk: TextChunk) -> None:
-        self._sink.send(chunk)
+        self._sink.add_update(chunk)
 
     def wait_for_room(self) -> Awaitable[None] | None:
         """An awaitable if the client does not read fast enough."""

@@ -64,6 +64,7 @@ class EventRelay:
         self._on_settled = on_settled
         self._publish: Callable[[Any], Awaitable[None] | None] | None = None
         self._early: list[Any] = []
+        self._waiting: list[asyncio.Future[None]] = []  # for room at the client; nothing waits for these
 
     def __call__(self, event: Event | DraftUpdate | UiRequest) -> Awaitable[None] | None:
         if type(event) is AgentSettled:
@@ -75,8 +76,8 @@ class EventRelay:
 
     def connect(self, publish: Callable[[Any], Awaitable[None] | None]) -> None:
         self._publish = publish
-        for event in self._early:
-            publish(event)
+        waiting = [publish(event) for event in self._early]
+        self._waiting = [asyncio.ensure_future(one) for one in waiting if one is not None]
 
 
 class Sessions:

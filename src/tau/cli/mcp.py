@@ -32,7 +32,7 @@ class _Parser(ArgumentParser):
 
 def main(argv: list[str]) -> int:
     """Run `tau mcp` with the words after it. Returns the exit code."""
-    if not argv or argv[0] in ("-h", "--help", "help"):
+    if not argv or argv[0] in ("-h", "--help", "help") or argv in (["serve", "-h"], ["serve", "--help"]):
         emit(COMMAND_HELP["mcp"])
         return 0
     name, *words = argv

@@ -279,6 +279,11 @@ def client_over(make_line: MakeLine, kind: type[ClientT], *, timeout: float | No
     return client
 
 
+def line_of(client: RpcClient) -> Line:
+    """The line of a client that was started."""
+    return client._require_connection().line
+
+
 async def send_line(client: RpcClient, line: bytes) -> None:
     """Send a line that has no response, such as the answer to a dialog."""
     await client._require_connection().line.write(line + b"\n")

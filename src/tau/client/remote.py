@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import random
 import secrets
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +35,7 @@ HELLO_TIMEOUT_S = 10.0
 HELLO_ID = "hello"
 UNNOTICED_ID = "req_0"  # the response to it is ignored
 STDERR_BYTES = 64 * 1024
+MAX_REQUESTS = 1000
 RETRY_LATER = ("Too many sessions are open.", "The host is closing.")
 # Events without a number: those of the channel, and calls of the tools of this client.
 CHANNEL_EVENTS = {str(kind.__struct_config__.tag) for kind in (*HOST_CHANNEL_EVENTS, ToolRequest, ToolRequestCancelled)}
@@ -125,9 +128,11 @@ class RemoteLine:
         self._ended = False
         self._error: TauError | None = None
         self._event_lines: list[bytes] = []  # of an event whose last line has not arrived
+        self._requests: deque[bytes] = deque(maxlen=MAX_REQUESTS)  # ids of tool requests that were passed on
         self._stderr = bytearray()
         self.hello: HelloReply
         self.on_every_connection = b""  # lines to send after every `hello`
+        self.on_change: Callable[[bool], None] = lambda connected: None  # the connection was lost, or made again
 
     # The line.
 
@@ -172,8 +177,8 @@ class RemoteLine:
         if task is not None:
             task.cancel()
             await asyncio.wait([task])
-        if gracefully and self.connected and self._link is not None:
-            await self._link.finish()
+        if self.connected and self._link is not None and not self._unanswered:
+            await self._link.finish()  # also while a run is active: it goes on
         self._drop_link()
         self._end()
 
@@ -288,6 +293,7 @@ class RemoteLine:
         elif not self._reconnect:
             self._fail(Unreachable(f"The connection to {self._address.name} was lost: {reason}."))
         elif self._task is None:
+            self.on_change(False)
             self._task = asyncio.ensure_future(self._connect_again())
 
     async def _connect_again(self) -> None:
@@ -308,6 +314,7 @@ class RemoteLine:
                 self._fail(error)
                 return
         self._task = None
+        self.on_change(True)
         if self._link is None:  # lost again at once
             self._on_lost("the host closed the connection")
 
@@ -356,13 +363,19 @@ class RemoteLine:
         self._on_line(number.line)
 
     def _on_unnumbered(self, line: bytes) -> None:
-        kind = head_of(line).type
+        head = head_of(line)
+        kind = head.type
         if kind == "response":
             self._delay = 0.0
             if not self._unanswered.resolve(line):
                 return
         elif kind == "snapshot":
             self._cursor.jump_to(decode(Place, line, nesting=None))
+        elif kind == "tool_request":
+            id = bytes(head.id)
+            if id in self._requests:
+                return  # it is sent again after a reconnect
+            self._requests.append(id)
         elif self._cursor.stream is not None and kind not in CHANNEL_EVENTS:
             self._event_lines.append(line)
             return

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tau.cli.command_help import COMMAND_HELP
 from tau.core.checks.exit_codes import ANSWERED, FAILED
 from tau.errors import UsageError
 from tau.fleet import worker
@@ -27,6 +28,9 @@ INTERRUPTED = 130
 
 
 def main(argv: Sequence[str]) -> int:
+    if not argv or argv[0] in ("-h", "--help", "help"):
+        say(COMMAND_HELP["fleet"])
+        return ANSWERED
     given = _parser().parse_args(argv)
     handler: Any = given.handler
     code: int = handler(given)

@@ -129,6 +129,9 @@ OPEN: dict[str, Check] = {
     "record": _or_none(PATH),
     "replay": _or_none(PATH),
     "sandbox": _or_none(_one_of(get_args(SandboxLevel))),
+    "telemetry": _or_none(
+        Check(lambda value: _is_bool(value) or hasattr(value, "get_tracer"), "True, False or a tracer provider")
+    ),
     "mcp_servers": Check(
         lambda value: isinstance(value, Mapping) and all(isinstance(entry, Mapping) for entry in value.values()),
         "a mapping of server names to entries as in mcp.json",

@@ -36,6 +36,7 @@ from tau.wire.jsonrpc import (
 
 logger = logging.getLogger(__name__)
 MAX_OPEN_REQUESTS = 256
+END_OF_INPUT_GRACE_S = 0.5  # for short requests: input may come from a file
 
 
 class Features(Protocol):
@@ -77,12 +78,14 @@ class McpServer:
         }
 
     async def serve(self) -> None:
-        """Handle messages until the input ends. Calls that are under way are then cancelled."""
+        """Handle messages until the input ends. What is not answered END_OF_INPUT_GRACE_S later is cancelled."""
         try:
             while (line := await self._transport.receive()) is not None:
                 if (backpressure := self._outbox.wait_for_room()) is not None:
                     await backpressure
                 self._handle(line)
+            if self._tasks:
+                await asyncio.wait(self._tasks.values(), timeout=END_OF_INPUT_GRACE_S)
         finally:
             await self._cancel_all()
 

@@ -1,7 +1,7 @@
 """`tau mcp serve` on stdin and stdout: descriptors, signals, exit codes.
 
-stdin ends, or stdout's reader closes     abort everything, exit 0
-SIGTERM, INT, HUP                         abort everything, exit 143, 130, 129
+When stdin ends, what takes no time is finished, the rest is aborted, and the exit code is 0. When the reader of stdout
+is gone, everything is aborted, and it is 0 too. SIGTERM, INT and HUP abort everything: 143, 130, 129.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from tau.tui import app, plain
 from tau.tui.interface import Interface
 
 DIALECT = "1.5"  # deltas only
+LOST = "The connection to the host was lost. What runs there goes on; connecting again."
 
 
 class Attachment(Value):
@@ -56,4 +57,9 @@ def follow(handle: SessionHandle, interface: Interface) -> None:
         title = name if isinstance(name, str) else handle.log.id
         interface.show_session(title, handle.settings.resume_lines)
 
+    def connection_changed(connected: bool) -> None:
+        interface.say("Connected again." if connected else LOST, "info" if connected else "warning")
+
     handle.moved, handle.synced = moved, interface.command_ended
+    handle.connection_changed = connection_changed
+    handle.ended = lambda why: interface.say(f"{why} Leave with Ctrl+C twice.", "error")

@@ -47,8 +47,8 @@ class ExitSummary:
         lines = [" · ".join(facts)]
         if self._changed:
             lines.append(_changed_text(list(self._changed)))
-        if isinstance(stats.session_file, str):
-            lines.append(f"Continue: tau --session {stats.session_id}")
+        if (command := handle.resume_command) is not None:
+            lines.append(f"Continue: {command}")
         return [escape_for_display(line) for line in lines]
 
 

@@ -19,6 +19,7 @@ from tau.records.events import (
     CompactionStart,
     Event,
     MessageEnd,
+    MessageUpdate,
     ToolEnd,
     ToolStart,
 )
@@ -49,9 +50,13 @@ class PlainOutput:
 
     def show(self, event: Event | Update | UiRequest) -> None:
         match event:
-            case Update(delta=TextDelta(delta=piece)) | BashUpdate(delta=piece):
+            case (
+                Update(delta=TextDelta(delta=piece))
+                | MessageUpdate(assistant_message_event=TextDelta(delta=piece))
+                | BashUpdate(delta=piece)
+            ):
                 self.say(self._cleaner.feed(piece))
-            case Update(delta=TextEnd()):
+            case Update(delta=TextEnd()) | MessageUpdate(assistant_message_event=TextEnd()):
                 self._cleaner.end()
                 self.say("\n")
             case ToolStart():

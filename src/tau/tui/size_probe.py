@@ -73,9 +73,7 @@ class SizeProbe:
         if kind != "8" or len(numbers) != 2 or not all(map(str.isdigit, numbers)):
             return False
         self._unanswered = 0
-        if not self._asked:
-            return True  # it comes late, but it comes
-        about = self._asked.popleft()
+        about = self._asked.popleft() if self._asked else "after"  # late: frames were drawn meanwhile
         self._cancel()
         if self._asked:
             self._timer = self._loop.call_later(TIMEOUT_S, self._give_up)

@@ -32,7 +32,9 @@ function create(extension) {
     getProviderDisplayName: (provider) => provider,
     getProvider(provider) {
       const models = all().filter((model) => model.provider === provider);
-      return models.length ? { id: provider, name: provider, models } : undefined;
+      if (models.length === 0) return undefined;
+      const stream = (model, context, options) => streamThrough(extension, model, context, options);
+      return { id: provider, name: provider, models, getModels: () => models, stream, streamSimple: stream };
     },
     async getApiKeyAndHeaders(model) {
       return key(model.provider);

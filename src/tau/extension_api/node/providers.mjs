@@ -1,5 +1,8 @@
 // Providers of models: plain ones as in models.json, and those that answer themselves with `streamSimple`.
 
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { agentDir } from "./folders.mjs";
 import { chunksOf } from "./model_calls.mjs";
 
 const FIELDS = ["name", "baseUrl", "apiKey", "api", "headers", "authHeader", "models", "modelOverrides", "compat"];
@@ -11,7 +14,7 @@ export function providerRegistration(first, second) {
   const config = native ? first : (second ?? {});
   const name = native ? first.id : first;
   const streamFunction = config.streamSimple ?? (native ? config.stream : undefined);
-  const spec = specOf(config);
+  const spec = withLogin(name, specOf(config), config.oauth);
   const stream = streamFunction && spec.models?.length ? streamTarget(streamFunction.bind(config)) : undefined;
   if (stream) spec.stream = true;
   const refresh = config.refreshModels && refreshed(first, config, name);
@@ -27,6 +30,24 @@ function specOf(config) {
     if (Array.isArray(models)) spec.models = models.map(modelSpec);
   }
   return spec;
+}
+
+/** Adds what a stored login provides: the key, and changes of the models. */
+function withLogin(name, spec, oauth) {
+  if (!oauth?.getApiKey) return spec;
+  const login = storedLogin(name);
+  if (!login) return spec;
+  const models = spec.models && oauth.modifyModels ? oauth.modifyModels(spec.models, login).map(modelSpec) : spec.models;
+  return { ...spec, apiKey: oauth.getApiKey(login), ...(models ? { models } : {}) };
+}
+
+function storedLogin(name) {
+  try {
+    const login = JSON.parse(readFileSync(join(agentDir(), "auth.json"), "utf8"))[name];
+    return login?.type === "oauth" ? login : undefined;
+  } catch {
+    return undefined; // there is none
+  }
 }
 
 function modelSpec(model) {

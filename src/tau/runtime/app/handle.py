@@ -138,6 +138,11 @@ class SessionHandle(Operations):
         if model is not None and model.api not in OFFLINE_APIS:
             self._http.preload(model.base_url)
 
+    @property
+    def resume_command(self) -> str | None:
+        """The command that opens this session again; None if it is only in memory."""
+        return None if self.log.path is None else f"tau --session {self.log.id}"
+
     # For a front end in this process that takes part in runs itself: hooks, dialogs, progress.
 
     @property

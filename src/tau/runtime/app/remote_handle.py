@@ -7,13 +7,15 @@ session that is kept up to date (remote_mirror.py). What a host does not offer i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from tau.client.catch_up import Heard
-from tau.client.client import RpcClient, send_line
+from tau.client.client import RpcClient, line_of, send_line
 from tau.client.connection import noted_ids
+from tau.client.errors import AgentGone
 from tau.client.events import read_event
+from tau.client.remote import RemoteLine
 from tau.core.agent.draft import Update
 from tau.core.agent.queues import QueueName
 from tau.core.agent.structured_output import OutputSchema
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
     from tau.runtime.app.session_files import SessionFiles
     from tau.runtime.app.trust_control import TrustControl
 
+T = TypeVar("T")
 Show = Callable[[Event | Update | UiRequest], Any]
 BEHAVIORS: dict[QueueName, Any] = {"steer": "steer", "follow_up": "followUp"}
 # Events after which the session has new entries.
@@ -65,7 +68,8 @@ class RemoteHandle(SessionHandle):
     """`local` is a session of this process without extensions that runs nothing: it holds the copy.
 
     `show` gets events for the front end, `moved` is called when the session went to another one, and `synced` when the
-    copy was updated.
+    copy was updated; `connection_changed` when the connection was lost or made again, `ended` with the reason if it is
+    lost for good.
     """
 
     def __init__(self, local: SessionHandle, client: RpcClient, show: Show) -> None:
@@ -79,9 +83,12 @@ class RemoteHandle(SessionHandle):
         self._bash_ids: dict[str, Any] = {}  # our ids of shell commands, by those of their commands
         self._tasks: set[asyncio.Task[None]] = set()
         self._first = True
+        self._own_moves = 0  # commands of this client that move the session
         self._queues = Queues([], [])
         self.moved: Callable[[], None] = lambda: None
         self.synced: Callable[[], None] = lambda: None
+        self.connection_changed: Callable[[bool], None] = lambda connected: None
+        self.ended: Callable[[str], None] = lambda why: None
         client.on_event(self._receive)
 
     # Life cycle.
@@ -89,7 +96,19 @@ class RemoteHandle(SessionHandle):
     async def connect(self) -> None:
         """Connect and read the session. Raises AgentGone."""
         await self._client.start()
+        line = line_of(self._client)
+        if isinstance(line, RemoteLine):
+            line.on_change = lambda connected: self.connection_changed(connected)
         await self._mirror.load()
+        self._start(self._watch_end())
+
+    async def _watch_end(self) -> None:
+        """Wait for the end of the client, which is not expected before `close`."""
+        try:
+            async for _ in self._client.events(None):
+                pass
+        except AgentGone as gone:
+            self.ended(str(gone))
 
     async def start(self) -> None:
         return
@@ -110,6 +129,10 @@ class RemoteHandle(SessionHandle):
         await self._client.stop()
         return await super().close(timeout_s)
 
+    @property
+    def resume_command(self) -> str | None:
+        return f"tau attach {self.log.id}"
+
     def preload(self) -> None:
         return
 
@@ -127,7 +150,8 @@ class RemoteHandle(SessionHandle):
         elif isinstance(event, DialogResolved):
             self._remote_dialogs.ended(event.id)
         elif isinstance(event, SessionChanged):
-            self._start(self._follow())
+            if not self._own_moves:
+                self._start(self._follow())
         elif isinstance(event, Event):
             line = wire_json(event)
             repairs = self._heard.repairs(line)
@@ -300,34 +324,37 @@ class RemoteHandle(SessionHandle):
     # Sessions.
 
     async def new_session(self, parent: str | None = None) -> bool:
-        done = not (await self._client.new_session(parent)).cancelled
-        await self._mirror.load()
-        return done
+        return not (await self._move(self._client.new_session(parent))).cancelled
 
     async def switch_session(self, path: str) -> bool:
-        done = not (await self._client.switch_session(path)).cancelled
-        await self._mirror.load()
-        return done
+        return not (await self._move(self._client.switch_session(path))).cancelled
 
     async def fork(self, entry_id: str) -> tuple[str, bool]:
-        forked = await self._client.fork(entry_id)
-        await self._mirror.load()
+        forked = await self._move(self._client.fork(entry_id))
         return forked.text, not forked.cancelled
 
     async def clone(self) -> bool:
-        done = not (await self._client.clone()).cancelled
-        await self._mirror.load()
-        return done
+        return not (await self._move(self._client.clone())).cancelled
 
     async def navigate(self, destination: Destination) -> Navigated:
-        navigated = await self._client.navigate(
-            destination.entry_id,
-            summarize=destination.summarize or None,
-            custom_instructions=destination.instructions,
-            label=destination.label,
+        return await self._move(
+            self._client.navigate(
+                destination.entry_id,
+                summarize=destination.summarize or None,
+                custom_instructions=destination.instructions,
+                label=destination.label,
+            )
         )
+
+    async def _move(self, command: Coroutine[Any, Any, T]) -> T:
+        """Send a command that moves the session, and read it again. The front end that asked shows it itself."""
+        self._own_moves += 1
+        try:
+            result = await command
+        finally:
+            self._own_moves -= 1
         await self._mirror.load()
-        return navigated
+        return result
 
     async def set_session_name(self, name: str) -> None:
         await self._client.set_session_name(name)

@@ -41,7 +41,7 @@ class NodeHosts:
         settings = self._settings()
         key = package if settings.node_processes == "package" or self._is_split() else SHARED
         process = self._processes.get(key)
-        if process is None or process.gone:
+        if process is None or not process.usable:
             try:
                 node = find_node(settings.node)
             except NodeMissing as missing:

@@ -80,7 +80,13 @@ class NodeProcess:
         self._requested = False  # tau has asked it to end
         self._culprit: NodeLine | None = None
 
+    @property
+    def usable(self) -> bool:
+        """False if it has ended, or was asked to."""
+        return not self.gone and not (self._requested and self._process is not None)
+
     def line(self, path: str) -> NodeLine:
+        self._requested = False
         number = next(self._numbers)
         line = self._lines[number] = NodeLine(self, number, path)
         return line

@@ -18,7 +18,7 @@ from tau.records.dialogs import Confirm, Input, Select
 from tau.runtime.extensions.dialogs import Dialogs, dialog_id
 
 ATTEMPTS = 3  # for an answer that the schema does not allow
-YES, NO, SKIP, DONE = "Yes", "No", "(leave empty)", "(done)"
+YES, NO, SKIP, DONE = "yes", "no", "(leave empty)", "done"
 MAX_URL_BYTES = 4 * 1024
 
 
@@ -113,8 +113,9 @@ class DialogAsker:
     async def _ask_several(self, title: str, field: FormField) -> Any:
         chosen: list[str] = []
         left = dict(field.options)
+        done = DONE if DONE not in left else f"({DONE})"
         while left:
-            answer = await self._dialogs.ask(Select(dialog_id(), title, [*left, DONE]))
+            answer = await self._dialogs.ask(Select(dialog_id(), title, [*left, done]))
             if answer is None:
                 raise _Cancelled
             if answer not in left:

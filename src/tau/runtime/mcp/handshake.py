@@ -64,9 +64,9 @@ async def _discover_http(connection: Connection, startup_s: float) -> ServerProf
     try:
         profile = parse_discovered(await connection.request("server/discover", {}, RequestOptions(startup_s)))
     except McpError as error:
-        if error.login or error.code in MODERN_ERRORS or (not error.status and error.code is None):
+        if error.login or error.code in MODERN_ERRORS:
             raise
-        profile = None
+        profile = None  # some legacy servers answer in strange ways; one that is not reachable fails again below
     if profile is None:
         _set_era(connection, "legacy")
     return profile

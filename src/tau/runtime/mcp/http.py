@@ -34,6 +34,8 @@ MAX_ERROR_BODY = 64 * 1024
 DELETE_TIMEOUT_S = 1.0
 STREAM_RETRIES = 5  # of the GET stream, with growing delays
 STREAM_RETRY_S = 1.0
+RESUMES = 2  # of the stream of one answer
+MAX_EVENT_ID = 1024
 
 # Returns the headers with secrets, such as a token that may have been refreshed since the last request.
 SecretHeaders = Callable[[], Awaitable[Mapping[str, str]]]
@@ -159,33 +161,42 @@ class HttpTransport:
 
     async def _run(self, message: Outgoing, id: int) -> None:
         """Send a request and deliver what comes back."""
-        exchange: HttpExchange | None = None
+        last = _LastEvent()
         try:
             exchange = await self._post(message)
             if message.method == "initialize" and not self.modern:
                 self._session = exchange.headers.get("mcp-session-id", "")
+            error = await self._deliver_all(exchange, id, last)
+            for _ in range(RESUMES if not self.modern else 0):
+                if not last.id or not self._awaits(id):
+                    break
+                # The request is not repeated: the server sends the rest of its answer.
+                headers = {**self._headers(), "accept": "text/event-stream", "last-event-id": last.id}
+                error = await self._deliver_all(await self._client.send("GET", headers), id, last)
+            self._fail(id, error)
+        except McpError as failure:
+            self._fail(id, failure)
+
+    async def _deliver_all(self, exchange: HttpExchange, id: int, last: _LastEvent) -> McpError:
+        """Deliver the messages of a response. Returns the error if the answer is not among them."""
+        try:
             if exchange.status // 100 != 2:
                 self._deliver(await _error_body(exchange), id)
-                exchange.drop()
-                return
-            async for data in _messages(exchange):
-                self._deliver(data, id)
-                if self._receiver is None or not self._receiver.is_open(id):
-                    break
+            else:
+                async for data in _messages(exchange, last):
+                    self._deliver(data, id)
+                    if not self._awaits(id):
+                        break
             if exchange.complete:
                 exchange.finish()
-            else:
-                exchange.drop()
-            self._fail(id, McpError("It ended its answer before the result."))
-        except McpError as error:
-            self._fail(id, error)
         except (OSError, ValueError, ModelError) as error:
-            self._fail(id, McpError(f"The connection broke: {error or type(error).__name__}"))
-        except asyncio.CancelledError:
-            raise
+            return McpError(f"The connection broke: {error or type(error).__name__}")
         finally:
-            if exchange is not None:
-                exchange.drop()  # no effect if it has ended
+            exchange.drop()  # no effect if it has ended
+        return McpError("It ended its answer before the result.")
+
+    def _awaits(self, id: int) -> bool:
+        return self._receiver is not None and self._receiver.is_open(id)
 
     def _deliver(self, data: bytes, id: int) -> None:
         if self._receiver is not None:
@@ -285,19 +296,36 @@ def _origin(url: str) -> tuple[str, str | None, int | None]:
     return parts.scheme, parts.hostname, parts.port
 
 
-async def _messages(exchange: HttpExchange) -> AsyncIterator[bytes]:
+class _LastEvent:
+    """The id of the last event of a stream, from which the server can continue it."""
+
+    def __init__(self) -> None:
+        self.id = ""
+        self._rest = b""
+
+    def feed(self, chunk: bytes) -> None:
+        *lines, rest = (self._rest + chunk).replace(b"\r", b"\n").split(b"\n")
+        self._rest = rest[:MAX_EVENT_ID]
+        for line in lines:
+            if line.startswith(b"id:"):
+                self.id = line[3:].strip()[:MAX_EVENT_ID].decode("ascii", "ignore")
+
+
+async def _messages(exchange: HttpExchange, last: _LastEvent | None = None) -> AsyncIterator[bytes]:
     """The messages in the body of a response."""
     if "text/event-stream" in exchange.headers.get("content-type", ""):
-        async for event, data in _events(exchange):
+        async for event, data in _events(exchange, last):
             if event == "message" and data:
                 yield data.encode()
     elif body := await _body(exchange, MAX_MESSAGE_BYTES):
         yield body
 
 
-async def _events(exchange: HttpExchange) -> AsyncIterator[tuple[str, str]]:
+async def _events(exchange: HttpExchange, last: _LastEvent | None = None) -> AsyncIterator[tuple[str, str]]:
     decoder = SSEDecoder(MAX_MESSAGE_BYTES)
     while chunk := await exchange.read():
+        if last is not None:
+            last.feed(chunk)
         for event in decoder.feed(chunk):
             yield event
 

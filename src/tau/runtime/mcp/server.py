@@ -87,10 +87,16 @@ class McpServer:
         self._stale = False  # the server has announced a change of its lists
         self._tasks: set[asyncio.Future[Any]] = set()
         self._closed = False
+        self._reported: set[str] = set()  # errors that were logged: each is logged once
 
     @property
     def name(self) -> str:
         return self.config.name
+
+    @property
+    def can_start(self) -> bool:
+        """True if it does not run, and an attempt to start it is allowed."""
+        return self.state not in ("disabled", "starting", "ready") and not self._closed and not self._gave_up
 
     @property
     def is_closed(self) -> bool:
@@ -352,8 +358,14 @@ class McpServer:
                 self._environment.definitions_changed(self, changed)
 
     def _subscribe(self, connected: Connected) -> None:
-        """Ask a modern server to announce changes of its lists. A legacy server does so without being asked."""
+        """Ask a modern server to announce changes of its lists. A legacy server does so without being asked.
+
+        A legacy server is asked for its warnings; modern requests say so themselves.
+        """
         profile = connected.profile
+        if profile.era == "legacy" and profile.has("logging"):
+            options = RequestOptions(self.config.timeout)
+            self._spawn(_quietly(connected.connection.request("logging/setLevel", {"level": "warning"}, options)))
         wanted = {f"{name}ListChanged": True for name in ("tools", "prompts") if profile.tells_changes(name)}
         if profile.era == "modern" and wanted:
             options = RequestOptions(SUBSCRIPTION_S)
@@ -367,7 +379,8 @@ class McpServer:
         if (state, error) == (self.state, self.error):
             return
         self.state, self.error = state, error
-        if state == "failed":
+        if state == "failed" and error not in self._reported:
+            self._reported.add(error)
             log.warning("MCP server %s: %s", self.name, error)
         self._environment.changed(self)
 

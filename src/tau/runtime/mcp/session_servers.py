@@ -86,7 +86,7 @@ class SessionServers:
         self._window = -1
         self._loaded: list[str] = []
         self._waited = False
-        self._starting: set[asyncio.Task[None]] = set()
+        self._starting: dict[asyncio.Task[None], McpServer] = {}
         self._servers: dict[str, McpServer] = {}
         self._ending: list[McpServer] | None = None  # servers that no other session uses, once this one ends
 
@@ -208,13 +208,13 @@ class SessionServers:
     # Runs.
 
     def prompt_accepted(self) -> None:
-        """A prompt was accepted: start the servers whose tools are not known."""
+        """A prompt was accepted: start the servers whose tools are not known, also those that failed before."""
         self._loaded = self._port.loaded_tools()
         self._dirty = True
-        if not self._waited and not self._starting:
-            for server in self._active():
-                if server.listing is None:
-                    self._start(server)
+        for server in self._active():
+            startable = server.can_start or server.state == "starting"  # another session may have started it
+            if server.listing is None and startable and server not in self._starting.values():
+                self._start(server)
         self._port.set_prompt_section(self._section())
 
     def start_eager(self) -> None:
@@ -224,17 +224,17 @@ class SessionServers:
 
     def _start(self, server: McpServer) -> None:
         task = asyncio.create_task(_start_quietly(server))
-        self._starting.add(task)
-        task.add_done_callback(self._starting.discard)
+        self._starting[task] = server
+        task.add_done_callback(lambda done: self._starting.pop(done, None))
 
     async def before_model_call(self) -> None:
         """Before the first model call, wait for servers that are being started, but not for long."""
         if self._waited:
             return
         self._waited = True
-        may_be_direct = {server for server in self._active() if _may_be_direct(server.config)}
-        if self._starting and may_be_direct:
-            await asyncio.wait(self._starting, timeout=FIRST_CALL_WAIT_S)
+        awaited = [task for task, server in self._starting.items() if _may_be_direct(server.config)]
+        if awaited:
+            await asyncio.wait(awaited, timeout=FIRST_CALL_WAIT_S)
             self._port.set_prompt_section(self._section())
 
     def _section(self) -> str:
@@ -315,7 +315,7 @@ class SessionServers:
 
     def terminate(self) -> None:
         """Ask all processes to end that no other session uses. Does not wait."""
-        for task in self._starting:
+        for task in list(self._starting):
             task.cancel()
         for server in self._last_used():
             server.terminate()

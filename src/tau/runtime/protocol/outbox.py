@@ -84,6 +84,14 @@ class Outbox:
             self.send_line(line)
         self._flush()
 
+    def add_update(self, update: Update) -> None:
+        """Queue an update, for a producer that asks for room itself (`wait_for_room`)."""
+        if self._state is CLOSED:
+            return
+        with self._lock:
+            self._backlog.add_update(update)
+        self._flush_soon()
+
     def send_line(self, line: bytes) -> None:
         if self._state is CLOSED:
             return

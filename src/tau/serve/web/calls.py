@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from tau.records.base import UNSET, BadRecord, Raw, Record, decode, encode
@@ -82,8 +82,9 @@ class Call:
         line = await self.response()
         return Answer("response", False, error=CLOSING) if line is None else parse_answer(line)
 
-    async def ending(self) -> Ending:
-        return await self._serving
+    def on_end(self, callback: Callable[[], object]) -> None:
+        """Call this when the channel has ended."""
+        self._serving.add_done_callback(lambda done: callback())
 
     async def close(self) -> None:
         """End the channel, whatever it does."""

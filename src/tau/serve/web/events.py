@@ -16,11 +16,13 @@ from starlette.responses import Response, StreamingResponse
 from tau.records.base import BadRecord, Record, decode
 from tau.serve.request_checks import media_type
 from tau.serve.web.calls import Call
+from tau.serve.web.gate import abort
 from tau.serve.web.replies import NDJSON, access_of, error_reply, failure_reply
 from tau.serve.web.site import Site
 
 COMMENT_INTERVAL_S = 15.0
 RETRY_MS = 1000
+ABORT_DELAY_S = 2.0
 _PLACE = re.compile(r"([A-Za-z0-9_-]{1,64}={0,2}):(\d{1,15})")
 _SEQ = re.compile(rb',"seq":(\d+)\}$')
 _SNAPSHOT = b'{"type":"snapshot"'
@@ -60,25 +62,47 @@ class Events:
         if not greeting.success:
             await call.close()
             return failure_reply(greeting)
+        stop = AbortLater(request)
+        call.on_end(stop.start)
         if wants_lines(request.headers.get("accept")):
-            return StreamingResponse(_lines(call), media_type=NDJSON)
+            return StreamingResponse(_lines(call, stop), media_type=NDJSON)
         stream = decode(AttachedData, bytes(greeting.data)).attached.stream
-        return StreamingResponse(_events(call, stream), media_type="text/event-stream")
+        return StreamingResponse(_events(call, stream, stop), media_type="text/event-stream")
 
 
 def wants_lines(accept: str | None) -> bool:
     return NDJSON in [media_type(part) for part in (accept or "").split(",")]
 
 
-async def _lines(call: Call) -> AsyncIterator[bytes]:
+class AbortLater:
+    """Ends the connection of a client that does not read, some time after its channel has ended."""
+
+    def __init__(self, request: Request) -> None:
+        self._scope = request.scope
+        self._timer: asyncio.TimerHandle | None = None
+        self._done = False
+
+    def start(self) -> None:
+        if not self._done:
+            self._timer = asyncio.get_running_loop().call_later(ABORT_DELAY_S, abort, self._scope)
+
+    def cancel(self) -> None:
+        """The response is complete."""
+        self._done = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+
+async def _lines(call: Call, stop: AbortLater) -> AsyncIterator[bytes]:
     try:
         while (line := await call.line()) is not None:
             yield line + b"\n"
     finally:
+        stop.cancel()
         await call.close()
 
 
-async def _events(call: Call, stream: str) -> AsyncIterator[bytes]:
+async def _events(call: Call, stream: str, stop: AbortLater) -> AsyncIterator[bytes]:
     next_line = asyncio.ensure_future(call.line())
     try:
         yield b"retry: %d\n\n" % RETRY_MS
@@ -93,6 +117,7 @@ async def _events(call: Call, stream: str) -> AsyncIterator[bytes]:
             yield as_event(line, stream)
             next_line = asyncio.ensure_future(call.line())
     finally:
+        stop.cancel()
         next_line.cancel()
         await call.close()
 

@@ -119,6 +119,13 @@ def prove(scope: Scope) -> None:
         connection.prove()
 
 
+def abort(scope: Scope) -> None:
+    """End this connection at once, with what is not written yet."""
+    connection = scope.get("extensions", {}).get(EXTENSION)
+    if connection is not None:
+        connection.abort()
+
+
 def with_security_headers(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     names = {name.lower() for name, _ in headers}
     added = [(name, value) for name, value in (*SECURITY_HEADERS, NO_STORE) if name not in names]

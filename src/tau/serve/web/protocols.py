@@ -14,6 +14,7 @@ from typing import Any
 
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from uvicorn.server import ServerState
 
@@ -26,6 +27,7 @@ MAX_UNPROVED_MESSAGE = 16 * 1024
 MAX_FRAGMENTS = 4096  # of one message; empty ones do not count for its size
 SILENCE_TIMEOUT_MS = 40_000  # TCP_USER_TIMEOUT
 KEEPALIVE_S = 20
+FRAGMENT_BYTES = 64 * 1024
 PING = b"\x89\x00"  # a frame without content
 _TOO_LARGE = (431, "The request head is too large.")
 _PHRASES = {400: b"Bad Request", 408: b"Request Timeout", 431: b"Request Header Fields Too Large"}
@@ -147,6 +149,8 @@ class LimitedWebSocket(WebSocketsSansIOProtocol):
         self.resumed: Callable[[], None] | None = None  # called when the client has read
         self.wheel: PingWheel = app_state["pings"]
         self._heard = True  # something, since the last ping
+        self._rest: memoryview | None = None  # of a message that is sent in fragments
+        self._begun = False
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.table.remove(self)
@@ -171,6 +175,8 @@ class LimitedWebSocket(WebSocketsSansIOProtocol):
         else:
             self.wheel.remove(self)
             self.keepalive_timeout()
+            if self.transport.get_write_buffer_size():  # the client does not read: closing would wait for it
+                self.transport.abort()
 
     def abort(self) -> None:
         self.transport.abort()
@@ -179,23 +185,37 @@ class LimitedWebSocket(WebSocketsSansIOProtocol):
         self.table.prove(self)
         self.conn.max_message_size = MAX_BODY_BYTES
 
-    def write_text(self, data: bytes) -> bool:
-        """Send a text message without a copy for each client. False if the client has to read before the next one."""
+    async def send(self, message: Any) -> None:
+        if message["type"] == "websocket.accept" and self.transport.is_closing():
+            self.handshake_complete = True  # the client has left: uvicorn would log that nobody answered it
+            raise ClientDisconnected
+        await super().send(message)
+
+    def write_text(self, data: memoryview) -> bool:
+        """Send a text message. False if the client has to read before the next one.
+
+        A large message is sent in fragments, as the client reads it: a slow client holds a reference to bytes that it
+        shares with others, and not a copy.
+        """
         if self.disconnected or self.close_sent or self.transport.is_closing():
             return False
-        size = len(data)
-        if size < 126:
-            header = bytes((0x81, size))
-        elif size < 65536:
-            header = b"\x81\x7e" + size.to_bytes(2, "big")
-        else:
-            header = b"\x81\x7f" + size.to_bytes(8, "big")
-        self.transport.write(header + data)
-        return self.writable.is_set()
+        if len(data) <= FRAGMENT_BYTES:
+            self.transport.write(b"".join((frame_head(0x81, len(data)), data)))
+            return self.writable.is_set()
+        self._rest, self._begun = data, False
+        return self._write_rest()
+
+    def _write_rest(self) -> bool:
+        while self._rest is not None and self.writable.is_set() and not self.transport.is_closing():
+            part, self._rest = self._rest[:FRAGMENT_BYTES], self._rest[FRAGMENT_BYTES:]
+            first = (0x00 if self._begun else 0x01) | (0x00 if self._rest else 0x80)
+            self._begun, self._rest = True, self._rest or None
+            self.transport.write(b"".join((frame_head(first, len(part)), part)))
+        return self._rest is None and self.writable.is_set()
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        if self.resumed is not None:
+        if self._write_rest() and self.resumed is not None:
             self.resumed()
 
     def handle_connect(self, event: Any) -> None:
@@ -230,6 +250,15 @@ class LimitedWebSocket(WebSocketsSansIOProtocol):
         if not self.close_sent and self.handshake_complete and self.conn.close_sent is None:
             self.conn.fail(code)
             super().handle_parser_exception()
+
+
+def frame_head(first: int, size: int) -> bytes:
+    """The head of a frame that is not masked."""
+    if size < 126:
+        return bytes((first, size))
+    return (
+        bytes((first, 126)) + size.to_bytes(2, "big") if size < 65536 else bytes((first, 127)) + size.to_bytes(8, "big")
+    )
 
 
 def _watch_for_silence(connection: socket.socket | None) -> None:

@@ -23,7 +23,7 @@ class DirectConnection(Protocol):
 
     resumed: Callable[[], None] | None
 
-    def write_text(self, data: bytes) -> bool: ...
+    def write_text(self, data: memoryview) -> bool: ...
 
 
 class WebSocketTransport:
@@ -104,14 +104,14 @@ class WebSocketTransport:
         try:
             while not self._closed and (batch := self._source.take()):
                 if (message := self._message(batch)) is not None:
-                    await self._send({"type": "websocket.send", "text": message.decode("utf-8", "replace")})
+                    await self._send({"type": "websocket.send", "text": str(message, "utf-8", "replace")})
         except Exception as error:  # closed meanwhile: what is raised depends on the server
             log.debug("a WebSocket was closed while it was written to: %r", error)
             self.lose()
         finally:
             self._task = None
 
-    def _message(self, batch: bytes) -> bytes | None:
+    def _message(self, batch: bytes) -> memoryview | None:
         """Whole lines, without the last LF; None if the batch ends inside a line."""
         if not batch.endswith(b"\n"):
             self._parts.append(batch)
@@ -119,4 +119,4 @@ class WebSocketTransport:
         if self._parts:
             batch = b"".join((*self._parts, batch))
             self._parts.clear()
-        return batch[:-1]
+        return memoryview(batch)[:-1]

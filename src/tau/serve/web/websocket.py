@@ -11,13 +11,14 @@ from tau.serve.greeting import Ending
 from tau.serve.request_checks import SUBPROTOCOL
 from tau.serve.request_gate import ANYONE
 from tau.serve.web.connections import EXTENSION
-from tau.serve.web.gate import ACCESS, address_of, prove
+from tau.serve.web.gate import ACCESS, abort, address_of, prove
 from tau.serve.web.site import Site
 from tau.serve.web.transports import WebSocketTransport
 
 NO_BINARY = Ending(1003, "Binary messages are not supported.")
 GONE = Ending(1006, "")
 MAX_REASON_BYTES = 120
+CLOSE_TIMEOUT_S = 2.0
 CLOSED = (OSError, RuntimeError, WebSocketDisconnect)  # by the client, meanwhile; which one depends on the server
 
 
@@ -76,6 +77,9 @@ class WebSocketChannel:
             return
         reason = ending.reason.encode()[:MAX_REASON_BYTES].decode(errors="ignore")
         try:
-            await self._socket.close(ending.code, reason)
+            async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                await self._socket.close(ending.code, reason)
+        except TimeoutError:  # the client does not read
+            abort(self._socket.scope)
         except CLOSED:
             return

@@ -15,6 +15,7 @@ export { bashExecutionToText, calculateContextTokens, convertToLlm, estimateToke
 export { buildContextEntries, buildSessionContext, CURRENT_SESSION_VERSION, getLatestCompactionEntry, parseSessionEntries, sessionEntryToContextMessages, SessionManager } from "../session_files.mjs";
 export { SettingsManager } from "../settings_manager.mjs";
 export { formatSkillsForPrompt, loadSkills, loadSkillsFromDir } from "../skills.mjs";
+export { generateBranchSummary, generateSummary } from "../summaries.mjs";
 export { generateDiffString, generateUnifiedPatch } from "../diffs.mjs";
 export { Theme } from "../theme.mjs";
 
@@ -280,7 +281,6 @@ export const RpcClient = refusingClass("RpcClient", 'start "pi --mode rpc" as a 
 export const runPrintMode = refuse("runPrintMode", NO_AGENT);
 export const runRpcMode = refuse("runRpcMode", NO_AGENT);
 export const main = refuse("main", NO_AGENT);
-export const generateSummary = refuse("generateSummary", "use complete of pi-ai");
 export const compact = refuse("compact", "use ctx.compact");
 export const AssistantMessageComponent = refusingClass("AssistantMessageComponent", NO_SCREEN);
 export const BashExecutionComponent = refusingClass("BashExecutionComponent", NO_SCREEN);

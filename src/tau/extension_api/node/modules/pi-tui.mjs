@@ -34,6 +34,15 @@ export function getImageDimensions() {
 export function imageFallback(mimeType, dimensions, filename) {
   return `[Image: ${[filename, `[${mimeType}]`].filter(Boolean).join(" ")}]`;
 }
+export function allocateImageId() {
+  return 1;
+}
+export function deleteKittyImage() {
+  return "";
+}
+export function deleteAllKittyImages() {
+  return "";
+}
 export function isFocusable(component) {
   return component !== null && typeof component === "object" && "focused" in component;
 }

@@ -149,5 +149,15 @@ export function Compile(schema) {
 }
 
 export const TypeCompiler = { Compile };
-export const { Check, Errors, Default, Clean, Convert, Decode, Encode, Parse, Create } = Value;
+export const Check = Value.Check;
+export const Errors = Value.Errors;
+export const Default = Value.Default;
+export const Clean = Value.Clean;
+export const Convert = Value.Convert;
+export const Decode = Value.Decode;
+export const Encode = Value.Encode;
+export const Parse = Value.Parse;
+export const Create = Value.Create;
+export const Clone = Value.Clone;
+export const Equal = Value.Equal;
 export default Value;
