@@ -148,6 +148,7 @@ fuzz: $(READY)  ## mutated lines, edits, sessions and answers, random commands, 
 
 soak: $(READY)  ## an hour of everything, with a fault each second; SOAK_SECONDS=3600 SOAK_ARGS="--seed 1"
 	@$(PY) tests/long/soak.py $(SOAK_SECONDS) $(SOAK_ARGS)
+	@$(PY) tests/long/host_soak.py $(SOAK_SECONDS)
 
 lock:  ## pin the dependencies again (needs uv); ARGS=--upgrade for newer ones
 	@$(LOCK) --extra dev pyproject.toml -o requirements-dev.txt

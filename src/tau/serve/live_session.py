@@ -21,6 +21,7 @@ from tau.runtime.clock import now
 from tau.serve.attachment import Attachment
 from tau.serve.dialog_watch import DialogWatch
 from tau.serve.event_stream import EventStream, Published
+from tau.serve.garbage import CYCLES
 from tau.serve.keys import Keys, stored_keys
 from tau.serve.lent_tools import LentTools
 from tau.serve.metrics import count_tokens
@@ -201,3 +202,4 @@ class LiveSession:
             self._trimming.cancel()
         self._trimming = loop.call_later(KEPT_AFTER_RUN_S, self.stream.shrink, KEPT_AFTER_RUN)
         loop.call_soon(self._changed, self)  # when the run queue knows that nothing is left
+        loop.call_soon(CYCLES.settled)

@@ -13,6 +13,7 @@ from tau.records.base import encode
 from tau.records.host_commands import MIN_ID_LENGTH, OpenSession
 from tau.runtime.app.factory import SessionFactory
 from tau.runtime.extensions.hooks import Destination
+from tau.serve.garbage import CYCLES
 from tau.serve.keys import MAX_KEYS
 from tau.serve.live_session import LiveSession
 from tau.serve.metrics import HostMetrics
@@ -23,6 +24,7 @@ log = logging.getLogger(__name__)
 TOO_MANY = "Too many sessions are open."
 CLOSING = "The host is closing."
 KEY_LIFETIME_S = 3600.0
+COLLECT_DELAY_S = 0.1  # after a session was closed, so that nothing refers to it any more
 
 
 class LiveSessions:
@@ -199,6 +201,7 @@ class LiveSessions:
             await live.close()
         except Exception:
             log.exception("closing session %s failed", live.id)
+        asyncio.get_running_loop().call_later(COLLECT_DELAY_S, CYCLES.closed)
 
     def _changed(self, live: LiveSession) -> None:
         """The state of a session changed: tell those who watch, and release it later if it is idle."""

@@ -1,0 +1,32 @@
+"""Collects reference cycles in a host, at moments when there may be some.
+
+The process starts with thresholds that nearly turn Python's own collections off (`run_and_exit`). A session that is
+closed is a cycle, and every failed tool call is one. Young objects are collected often; all objects rarely, because
+that takes time with many live sessions.
+"""
+
+from __future__ import annotations
+
+import gc
+
+RUNS_PER_YOUNG = 50
+CLOSED_PER_FULL = 50
+
+
+class CycleCollector:
+    def __init__(self) -> None:
+        self._settled = 0
+        self._closed = 0
+
+    def settled(self) -> None:
+        """A prompt has settled."""
+        self._settled += 1
+        gc.collect(1 if self._settled % RUNS_PER_YOUNG == 0 else 0)
+
+    def closed(self) -> None:
+        """A session was closed."""
+        self._closed += 1
+        gc.collect(2 if self._closed % CLOSED_PER_FULL == 0 else 0)
+
+
+CYCLES = CycleCollector()  # garbage belongs to the process
