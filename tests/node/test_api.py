@@ -97,6 +97,9 @@ def test_the_session_is_read_and_changed_synchronously(tmp_path: Path) -> None:
         assert run(removed) is None
         lines = Path(run("return ctx.sessionManager.getSessionFile()")).read_text().splitlines()
         assert "label" not in json.loads(lines[-1])
+        many = "for (let i = 0; i < 3000; i++) pi.appendEntry('many', i);"
+        many += "return ctx.sessionManager.getEntries().filter((e) => e.customType === 'many').length"
+        assert run(many) == 3000
         quick = """
             const read = (work) => { const t = performance.now(); work(); return performance.now() - t; };
             const once = () => new Promise((r) => setImmediate(() => r(read(() => ctx.isIdle()))));

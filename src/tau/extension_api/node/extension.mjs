@@ -6,6 +6,8 @@ import { createApi } from "./api.mjs";
 import { loadFactory, pathOf } from "./loading.mjs";
 import { currentCall } from "./scope.mjs";
 
+const TELLS_AHEAD = 256;
+
 /** The text of an error, as people read it. */
 export function errorText(error) {
   if (error instanceof Error || typeof error?.message === "string") return error.message || error.name || "Error";
@@ -62,6 +64,7 @@ export class Extension {
   #fresh = false;
   #ended = false;
   #endings = [];
+  #told = 0;
   #latest = new LatestTells((message) => this.#transmit(message));
 
   constructor(number, channel, message) {
@@ -141,7 +144,10 @@ export class Extension {
   tell(name, params = {}) {
     this.#fresh = false;
     const message = { type: "tell", name, params, ...this.#origin() };
-    if (this.#facts.mode !== "tui" || !this.#latest.put(message)) this.send(message);
+    if (this.#facts.mode === "tui" && this.#latest.put(message)) return;
+    this.send(message);
+    // tau accepts a limited number of actions at once: a loop waits now and then until they are carried out.
+    if (++this.#told % TELLS_AHEAD === 0 && this.ready && !this.#ended) this.read("get_facts");
   }
 
   /** Performs an action. An AbortSignal withdraws it; `receive` gets the pieces that come before the answer. */
