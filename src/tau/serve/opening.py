@@ -7,7 +7,7 @@ extension, environment, key or trust comes over the wire.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,12 +64,10 @@ class SessionOpener:
         """The file of a session, by its id or the beginning of it. Raises CommandError."""
         if len(id) < MIN_ID_LENGTH:
             raise CommandError(f"session: give at least {MIN_ID_LENGTH} characters of the id")
-        found: dict[str, Path] = {}
-        for folder in self.folders():
-            for path in session_files(folder):
-                header = read_header(path)
-                if header is not None and header.id.startswith(id):
-                    found.setdefault(header.id, path)
+        folders = self.folders()
+        found = _with_id(id, (path for folder in folders for path in _named_after(folder, id)))
+        if not found:  # a file may have any name
+            found = _with_id(id, (path for folder in folders for path in session_files(folder)))
         if id in found:
             return found[id]
         if len(found) > 1:
@@ -173,6 +171,25 @@ class SessionOpener:
             overruled=options.settings,
         )
         return config.settings
+
+
+def _named_after(folder: Path, id: str) -> Iterator[Path]:
+    """The files whose names have an id that begins so. Few of many files are looked at."""
+    try:
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in entries if entry.name.partition("_")[2].startswith(id)]
+    except OSError:
+        return iter(())
+    return (folder / name for name in names if name.endswith(".jsonl"))
+
+
+def _with_id(id: str, paths: Iterable[Path]) -> dict[str, Path]:
+    found: dict[str, Path] = {}
+    for path in paths:
+        header = read_header(path)
+        if header is not None and header.id.startswith(id):
+            found.setdefault(header.id, path)
+    return found
 
 
 def offered_tools(options: SessionOptions, settings: Settings) -> dict[str, str | Tool]:
