@@ -59,7 +59,7 @@ PLAIN = (
     *("abort", "abort_bash", "abort_retry", "clear_queue", "clone", "compact", "cycle_model", "cycle_thinking_level"),
     *("export_html", "get_available_models", "get_available_thinking_levels", "get_commands", "get_entries"),
     *("get_fork_messages", "get_last_assistant_text", "get_messages", "get_protocol", "get_session_stats"),
-    *("get_state", "get_tools", "get_tree"),
+    *("get_state", "get_tools", "get_tree", "get_mcp_servers"),
     "new_session",
 )
 COMMANDS: list[Json] = [
@@ -102,6 +102,7 @@ COMMANDS: list[Json] = [
     {"type": "set_session_name", "name": "a name"},
     {"type": "set_tools", "tools": [HOST_TOOL, {**HOST_TOOL, "name": "other", "replaces": True, "timeoutMs": 5}]},
     {"type": "set_tools", "tools": []},
+    {"type": "restart_mcp_server", "server": "none"},
     {"type": "tool_progress", "requestId": "r", "content": [{"type": "text", "text": "so far"}, IMAGE]},
     {"type": "tool_result", "requestId": "r", "content": "done", "isError": True, "details": {"n": 1}},
     {"type": "set_active_tools", "names": ["bash", "other"]},

@@ -9,6 +9,7 @@ import pytest
 
 from support.in_process_session import House, play
 from support.rpc_process import Json
+from support.schedule_player import no_lender
 from tau.errors import CommandError
 from tau.records import commands as c
 from tau.rpc.commands import HANDLERS
@@ -29,7 +30,7 @@ def test_a_closed_session_refuses_what_it_could_not_keep(tmp_path: Path, command
         await house.prompt("hello")
         await house.session.close()
         with pytest.raises(CommandError, match="closed"):
-            await HANDLERS.call(house.handle, command, Request(type(command), "", b"", b""))
+            await HANDLERS.call(house.handle, command, Request(type(command), "", b"", b""), no_lender)
 
     play(story())
 

@@ -11,7 +11,7 @@ import inspect
 from collections import Counter
 from collections.abc import Awaitable, Mapping
 from contextvars import Context
-from typing import Any
+from typing import Any, NoReturn
 
 from support.schedule_cases import LEVELS, SWITCHES, Json
 from support.schedule_extension import System
@@ -32,6 +32,10 @@ PATIENCE_S = 60.0  # virtual, for everything to end by itself; then it is aborte
 MAX_SENT = 4  # messages that the hooks of an extension send in one schedule
 ABANDONED: list[Any] = []  # tasks of a schedule that was stuck, which must not be destroyed without their loop
 COMMANDS = {str(kind.__struct_config__.tag): kind for kind in HANDLERS}
+
+
+def no_lender() -> NoReturn:
+    raise AssertionError("this client offers no tools")
 
 
 class Player:
@@ -269,7 +273,7 @@ class Player:
             params = self._params(asked, do, text, pick)
         kind: type[Command] = COMMANDS[do]
         body = encode({"type": do, **params})
-        return HANDLERS.call(self.handle, decode(kind, body), Request(kind, do, b"", body))
+        return HANDLERS.call(self.handle, decode(kind, body), Request(kind, do, b"", body), no_lender)
 
     def _params(self, asked: Asked, do: str, text: str, pick: int) -> Json:
         session = self.session
