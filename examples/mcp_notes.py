@@ -22,7 +22,7 @@ def show(event: object) -> None:
         case events.McpServerUpdate(server, state):
             print(f"[{server}: {state}]")
         case events.ToolEnd(tool_name=name, result=result):
-            print(f"{name}: {result.content[0].text}")
+            print(f"{name}: {''.join(block.text for block in result.content if isinstance(block, tau.Text))}")
 
 
 async def main() -> None:

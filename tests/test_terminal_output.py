@@ -13,6 +13,9 @@ PRINTS = "runtime/terminal.py"
 EXCEPTIONS = {
     "cli/main.py": (2, "--help and --version: text of ours, and loading anything for it would take time"),
     "cli/warm/server.py": (1, "stdout is a pipe that tau reads"),
+    "fleet/command.py": (1, "progress: words and numbers of ours"),
+    "fleet/worker.py": (1, "stdout is a pipe that the coordinator reads"),
+    "fleet/export.py": (1, "results, byte for byte"),
     "tui/stderr.py": (1, "log lines, which are escaped already, to the stderr that they were written to"),
     "library/run.py": (1, "a warning in the caller's program"),
     "tools/search.py": (1, "stderr is a pipe that tau reads"),

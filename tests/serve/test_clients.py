@@ -278,6 +278,7 @@ async def test_sessions_are_listed_watched_and_closed(tmp_path: Path) -> None:
     session = (await other.get("open_session", name="mine"))["session"]
     assert (await client.until("session_opened", 0))["session"] == session
     await other.get("prompt", message="hi", session=session)
+    await other.until("agent_settled", 0)
     await client.until(lambda record: record["type"] == "session_status" and not record["streaming"], 0)
     (row,) = (await client.get("list_sessions"))["sessions"]
     assert (row["id"], row["live"], row["clients"], row["name"]) == (session, True, 1, "mine")

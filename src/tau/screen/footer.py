@@ -96,10 +96,10 @@ def _first(state: FooterState, width: int) -> Line:
     for left in (folder + branch + name, folder + branch, folder):
         if line := _both((Span(left, "dim"),), (Span(right, "warning"),) if right else (), width):
             return line
-    while flags and text_width(" · ".join(flags)) + MIN_FOLDER + 1 > width:
+    while flags and text_width(" · ".join(flags)) + MIN_FOLDER + 2 > width:
         flags.pop()
     right = " · ".join(flags)
-    room = width - text_width(right) - 1 if right else width
+    room = width - text_width(right) - 2 if right else width
     left = _end_of(folder, room)
     return _both((Span(left, "dim"),), (Span(right, "warning"),) if right else (), width) or _clip(
         (Span(left, "dim"),), width
