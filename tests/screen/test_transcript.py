@@ -499,6 +499,18 @@ def test_rows_that_waited_too_long_become_one_line() -> None:
     assert printer.rows[-3:] == ["Paragraph 4999", "", "end"]
 
 
+def test_rows_that_waited_too_long_leave_the_end_of_the_text() -> None:
+    """Also if earlier blocks have scrolled off the screen since the last frame."""
+    transcript = answer("".join(f"Before {number}\n\n" for number in range(100)))
+    printer = Printer(transcript, 20)
+    printer.paint()
+    transcript.apply(MessageUpdate(TextDelta(0, "".join(f"Paragraph {number}\n\n" for number in range(5000)))), 0)
+    printer.paint()
+    assert printer.rows[-1] == "Paragraph 4999"
+    note = next(at for at, row in enumerate(printer.rows) if "lines not shown" in row)
+    assert printer.rows[note - 2 : note] == ["Before 99", ""]
+
+
 # Plain text
 
 

@@ -139,9 +139,11 @@ class Transcript:
         laid_out = list(lay_out(self._sections, self._base, first, look, now))
         self._base = forget(laid_out, first, self._base)
         end = laid_out[-1].end if laid_out else self._base
-        if end - self._shown > MAX_WAITING and hide(laid_out, self._shown, end - MAX_WAITING, look):
-            laid_out = list(lay_out(self._sections, self._base, first, look, now))
-            end = laid_out[-1].end if laid_out else self._base
+        if end - self._shown > MAX_WAITING:
+            laid_out = list(lay_out(self._sections, self._base, first, look, now))  # `forget` changed the numbers
+            if hide(laid_out, self._shown, end - MAX_WAITING, look):
+                laid_out = list(lay_out(self._sections, self._base, first, look, now))
+                end = laid_out[-1].end if laid_out else self._base
         self._sections = [section for section in self._sections if section.open or section.blocks(look, now)]
         self._shown = end
         self.live_top = max(first, next((placed.start for placed in laid_out if placed.live), end))
