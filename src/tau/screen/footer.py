@@ -96,7 +96,7 @@ def _first(state: FooterState, width: int) -> Line:
     for left in (folder + branch + name, folder + branch, folder):
         if line := _both((Span(left, "dim"),), (Span(right, "warning"),) if right else (), width):
             return line
-    while flags and text_width(" · ".join(flags)) + MIN_FOLDER + 2 > width:
+    while flags and text_width(" · ".join(flags)) + MIN_FOLDER + 1 > width:
         flags.pop()
     right = " · ".join(flags)
     room = width - text_width(right) - 2 if right else width
