@@ -267,7 +267,7 @@ def test_killing_the_server_leaves_the_job_its_exit_code_and_no_idle_worker(plac
     wait_for_end(idle)
     assert agent.ask(GET_STATE)["success"]
     agent.process.send_signal(signal.SIGTERM)
-    assert agent.wait() == 143
+    assert agent.wait() in (143, -signal.SIGTERM)  # a shell sees 143 for both
 
 
 def test_a_stale_socket_leads_to_a_cold_start(place: Place) -> None:
