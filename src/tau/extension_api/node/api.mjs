@@ -31,8 +31,9 @@ export function createApi(extension) {
     return extension;
   };
   const registerProvider = (first, second) => {
-    const { name, spec, stream, refresh } = providerRegistration(first, second);
-    register("provider", name, spec, stream);
+    const again = () => registerProvider(first, second);
+    const { name, spec, run, refresh } = providerRegistration(extension, first, second, again);
+    register("provider", name, spec, run);
     if (refresh) refreshing.push({ name, refresh });
   };
 
@@ -130,7 +131,7 @@ export function createApi(extension) {
     for (const { name, refresh } of refreshing.splice(0)) {
       try {
         const registration = await refresh(new AbortController().signal);
-        if (!extension.ended) register("provider", name, registration.spec, registration.stream);
+        if (!extension.ended) register("provider", name, registration.spec, registration.run);
       } catch (error) {
         extension.send({ type: "trouble", error: String(error?.message ?? error), event: "refresh_models" });
       }

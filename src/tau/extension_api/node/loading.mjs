@@ -5,6 +5,7 @@ import { existsSync, readFileSync, realpathSync, statSync } from "node:fs";
 import module from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
+import { exportedNames } from "./exported_names.mjs";
 import { adjustImports, defineCommonJsNames } from "./imports.mjs";
 import { lowerSyntax } from "./lowering.mjs";
 import { maskCode } from "./masking.mjs";
@@ -15,10 +16,12 @@ const MODULES = join(HERE, "modules");
 const PI_MODULE = /^@(?:earendil-works|mariozechner)\/(pi-coding-agent|pi-ai|pi-tui|pi-agent-core)(?:\/(.*))?$/;
 const TYPEBOX = /^(?:@sinclair\/)?typebox(?:\/(.*))?$/;
 const USES_PI = /["'](?:@(?:earendil-works|mariozechner)\/pi-|(?:@sinclair\/)?typebox)/;
+const MISSING = "tau-missing"; // parameter of a URL: the names that the module does not have
 const TYPESCRIPT = /\.[mc]?tsx?$/;
 const ENDINGS = [".ts", ".js", ".mts", ".mjs", ".tsx", ".json", "/index.ts", "/index.js"];
 const TYPESCRIPT_OF = { ".js": [".ts", ".tsx"], ".mjs": [".mts"], ".jsx": [".tsx"], ".cjs": [".cts"] };
-const exportsOf = new Map(); // the names that each module of tau exports
+const exportsOf = new Map(); // the names that each module of tau and of extensions exports
+const strippedFiles = new Map(); // code without types that was read before the file is loaded
 const digests = new Map(); // SHA-256 of files that may be imported, by path
 const logged = new Set();
 
@@ -107,15 +110,9 @@ function isRequire(context) {
 
 function load(url, context, next) {
   const path = pathOf(url.replace(/[?#].*$/s, ""));
-  if (path.startsWith(HERE)) {
-    const names = url.includes("?") ? new URL(url).searchParams.get("missing") : null;
-    if (names === null) return next(url, context);
-    const source = [`export * from ${JSON.stringify(url.replace(/\?.*$/s, ""))};`];
-    for (const name of names.split(",")) {
-      source.push(name === "default" ? "export default undefined;" : `export const ${name} = undefined;`);
-    }
-    return { format: "module", source: source.join("\n"), shortCircuit: true };
-  }
+  const names = url.includes(`?${MISSING}=`) ? new URL(url).searchParams.get(MISSING) : null;
+  if (names !== null) return { format: "module", source: withMissingNames(url, names.split(",")), shortCircuit: true };
+  if (path.startsWith(HERE)) return next(url, context);
   const required = isRequire(context);
   if (TYPESCRIPT.test(path)) {
     const source = moduleSource(path);
@@ -142,8 +139,23 @@ function readChecked(path) {
   return data.toString("utf8");
 }
 
+function withMissingNames(url, names) {
+  const plain = JSON.stringify(url.replace(/\?.*$/s, ""));
+  const source = [`export * from ${plain};`];
+  if (!names.includes("default")) source.push(`import * as all from ${plain}; export default all.default;`);
+  for (const name of names) source.push(name === "default" ? "export default undefined;" : `export const ${name} = undefined;`);
+  return source.join("\n");
+}
+
+function strippedFile(path) {
+  let code = strippedFiles.get(path);
+  if (code === undefined) strippedFiles.set(path, (code = stripTypes(readChecked(path), path)));
+  return code;
+}
+
 function moduleSource(path) {
-  const stripped = stripTypes(readChecked(path), path);
+  const stripped = strippedFile(path);
+  strippedFiles.delete(path);
   const adjusted = adjustImports(stripped, { dropUnused: true, missing: missingNames(path) });
   const source = path.endsWith(".cts") ? adjusted : defineCommonJsNames(adjusted);
   return `${source}\n//# sourceURL=${pathToFileURL(path).href}`;
@@ -175,37 +187,43 @@ function hasJsx(code) {
   return /(?:return|=>|[=(,?:])\s*<(?:[A-Za-z][\w.]*|>)[^;]*(?:\/>|<\/)/.test(maskCode(code));
 }
 
-// What tau's own modules do not have
+// Names that a module does not have: types of other files of the extension, and what tau's own modules lack
 
 function missingNames(file) {
   return (specifier, names) => {
     const own = ownModule(specifier);
-    if (!own) return undefined;
-    const known = exportedNames(own);
-    const missing = names.filter((name) => !known.has(name));
+    const target = own ?? localFile(specifier, file);
+    const known = target && namesIn(target);
+    const missing = known ? names.filter((name) => !known.has(name)) : [];
     if (missing.length === 0) return undefined;
-    for (const name of missing) {
+    for (const name of own ? missing : []) {
       const line = `${specifier} has no ${name}; needed by ${file}`;
       if (!logged.has(line)) process.stderr.write(`${line}\n`);
       logged.add(line);
     }
-    return `${pathToFileURL(own).href}?missing=${missing.join(",")}`;
+    return `${pathToFileURL(target).href}?${MISSING}=${missing.join(",")}`;
   };
 }
 
-function exportedNames(file) {
-  let names = exportsOf.get(file);
-  if (names) return names;
-  names = new Set();
+/** The TypeScript file that a relative specifier means; undefined for everything else. */
+function localFile(specifier, importer) {
+  if (!/^\.{1,2}(?:\/|$)/.test(specifier) || /[?#]/.test(specifier)) return undefined;
+  const file = findFile(join(dirname(importer), specifier));
+  return file && TYPESCRIPT.test(file) && !file.endsWith(".cts") ? file : undefined;
+}
+
+/** The names that a file exports; undefined if they are not known. */
+function namesIn(file) {
+  if (exportsOf.has(file)) return exportsOf.get(file);
+  exportsOf.set(file, undefined); // for modules that import each other
+  let names;
+  try {
+    const code = file.startsWith(HERE) ? readFileSync(file, "utf8") : strippedFile(file);
+    names = exportedNames(code, (specifier) => {
+      const other = file.startsWith(HERE) ? join(dirname(file), specifier) : localFile(specifier, file);
+      return other && namesIn(other);
+    });
+  } catch {} // reported by the import itself
   exportsOf.set(file, names);
-  const masked = readFileSync(file, "utf8");
-  for (const [, name] of masked.matchAll(/^export (?:async )?(?:const|let|class|function\*?) ([\w$]+)/gm)) names.add(name);
-  if (/^export default /m.test(masked)) names.add("default");
-  for (const [, list, from] of masked.matchAll(/^export \{([^}]*)\}(?: from "([^"]+)")?/gm)) {
-    for (const part of list.split(",")) names.add(part.trim().split(/\s+as\s+/).at(-1));
-  }
-  for (const [, from] of masked.matchAll(/^export \* from "([^"]+)"/gm)) {
-    for (const name of exportedNames(join(dirname(file), from))) names.add(name);
-  }
   return names;
 }

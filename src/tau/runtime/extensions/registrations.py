@@ -14,7 +14,13 @@ from tau.records.base import MAX_RECEIVED_NESTING, UNSET, BadRecord, Record, Uns
 from tau.records.events import Outcome
 from tau.records.messages import Text
 from tau.runtime.extensions.command_table import Command
-from tau.runtime.extensions.registry import ExtensionRegistry, Handler, ProgressCallback, TerminalFunction
+from tau.runtime.extensions.registry import (
+    ExtensionRegistry,
+    Handler,
+    ProgressCallback,
+    ProviderLogin,
+    TerminalFunction,
+)
 from tau.tools import Tool, ToolContext
 
 Undo = Callable[[], None]
@@ -151,23 +157,29 @@ class Registrations:
         return _put(self._extensions.flags, message.name, message.spec)
 
     def _provider(self, message: Register, invoke: Invoke) -> Undo:
-        spec = streamed(message.name, message.spec) if message.spec.get("stream") else message.spec
+        spec = {name: value for name, value in message.spec.items() if name != "oauth"}
+        if message.spec.get("oauth") and "apiKey" not in spec:
+            spec["apiKey"] = ""  # it comes from the login
+        if spec.get("stream"):
+            spec = streamed(message.name, spec)
         for problem in parse_providers({"providers": {message.name: spec}})[1]:
             raise ExtensionFailure(problem.what)
         undo = _put(self._extensions.providers, message.name, spec)
-        if "stream" not in spec:
-            return undo
 
-        def run(params: Mapping[str, Any], progress: ProgressCallback) -> Awaitable[Any]:
+        def run(params: Mapping[str, Any], progress: ProgressCallback | None) -> Awaitable[Any]:
             return invoke(message.target, params, progress, loud=False)
 
-        self._extensions.streams[message.name] = run
+        if spec.get("stream"):
+            self._extensions.streams[message.name] = run
+        if message.spec.get("oauth"):
+            self._extensions.logins[message.name] = ProviderLogin(self._path, run)
 
-        def take_back() -> None:
-            del self._extensions.streams[message.name]
+        def remove() -> None:
+            self._extensions.streams.pop(message.name, None)
+            self._extensions.logins.pop(message.name, None)
             undo()
 
-        return take_back
+        return remove
 
     def _shortcut(self, message: Register, invoke: Invoke) -> Undo:
         """The last registration of a key is used, as in pi."""

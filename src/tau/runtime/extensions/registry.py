@@ -127,6 +127,13 @@ class TerminalFunctions:
             self.restore(name, params)
 
 
+class ProviderLogin(Value):
+    """The OAuth functions of a provider that an extension has registered. `call` gets the name of one in `oauth`."""
+
+    path: str
+    call: Callable[[Mapping[str, Any], ProgressCallback | None], Awaitable[Any]]
+
+
 class HandlerError(ExtensionFailure):
     """An error raised by the extension itself; the text is the extension's own."""
 
@@ -147,6 +154,7 @@ class ExtensionRegistry:
         self.flags: dict[str, dict[str, Any]] = {}  # type, default, description
         self.providers: dict[str, dict[str, Any]] = {}  # as in models.json
         self.streams: dict[str, Stream] = {}  # by provider: models that the extension calls itself
+        self.logins: dict[str, ProviderLogin] = {}  # by provider
         self.terminal = TerminalFunctions()
         self.changed: Callable[[str], None] = lambda kind: None  # called with the kind of a registration that changed
         self._notifications: dict[Handler, set[asyncio.Task[Any]]] = {}  # tasks of `spread` that nothing waits for
