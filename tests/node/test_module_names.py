@@ -43,10 +43,12 @@ def test_modules_of_pi_are_imported_and_required_anywhere(tmp_path: Path) -> Non
     import { Type } from "typebox";
     import { required } from "./uses";
     import old from "old";
+    import { Value } from "typebox/value";
     const late = await import("@mariozechner/pi-ai/compat");
+    const dates = ["2024-02-29", "2023-02-29"].map((text) => Value.Check(Type.String({ format: "date" }), text));
     """
-    body = "[old.Type === Type, late.Type === Type, require('typebox').Type === Type, required]"
-    assert value_of(script(tmp_path, tool(body, head))) == [True, True, True, 7]
+    body = "[old.Type === Type, late.Type === Type, require('typebox').Type === Type, required, dates]"
+    assert value_of(script(tmp_path, tool(body, head))) == [True, True, True, 7, [True, False]]
 
 
 def test_imports_of_a_package_need_no_ending(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ export class Extension {
     this.onEnd(() => ended());
     try {
       const work = currentCall.run({ extension: this }, async () => {
-        const factory = await loadFactory(this.path, this.#message.modules ?? {});
+        const factory = await loadFactory(this.path, this.#message.modules ?? {}, this.agentDir);
         await factory(pi);
       });
       await Promise.race([work, stopped]);

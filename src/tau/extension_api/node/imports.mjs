@@ -27,8 +27,8 @@ function parseNames(text) {
     });
 }
 
-/** `missing(specifier, names)` returns another specifier if some of the names do not exist there, else undefined. */
-export function adjustImports(code, { dropUnused, missing }) {
+/** `source(specifier, names)` returns another specifier to import these names from, or undefined. */
+export function adjustImports(code, { dropUnused, source }) {
   const masked = maskCode(code);
   const found = [...masked.matchAll(IMPORT)];
   let rest = masked;
@@ -40,9 +40,9 @@ export function adjustImports(code, { dropUnused, missing }) {
   const used = (name) => new RegExp(`(?<![\\w$])(?<!(?<!\\.\\.)\\.\\s*)${escaped(name)}(?![\\w$])`).test(rest);
   const edits = found.map((match) => {
     const [start, end] = [match.index + match[1].length, match.index + match[0].length];
-    return { start, end, text: adjustOne(code.slice(start, end), match, dropUnused ? used : () => true, missing) };
+    return { start, end, text: adjustOne(code.slice(start, end), match, dropUnused ? used : () => true, source) };
   });
-  for (const match of masked.matchAll(REEXPORT)) edits.push(...adjustReexport(code, match, missing));
+  for (const match of masked.matchAll(REEXPORT)) edits.push(...adjustReexport(code, match, source));
   edits.sort((one, other) => one.start - other.start);
   let out = "";
   let done = 0;
@@ -54,15 +54,15 @@ export function adjustImports(code, { dropUnused, missing }) {
 }
 
 /** Changes the specifier of `export { A } from "./types"` if A is only a type. */
-function adjustReexport(code, match, missing) {
+function adjustReexport(code, match, source) {
   const end = match.index + match[0].length;
   const start = end - match[3].length - 2;
   const names = parseNames(match[1]).map(({ name }) => name);
-  const other = missing(code.slice(start + 1, end - 1), names);
+  const other = source(code.slice(start + 1, end - 1), names);
   return other === undefined ? [] : [{ start, end, text: JSON.stringify(other) }];
 }
 
-function adjustOne(text, match, used, missing) {
+function adjustOne(text, match, used, source) {
   const [, , , primary, braces, namespace] = match;
   const quoteAt = text.lastIndexOf(match[6], text.length - 2);
   const specifier = text.slice(quoteAt + 1, -1);
@@ -73,7 +73,7 @@ function adjustOne(text, match, used, missing) {
   const hadNames = primary || namespace || names.length > 0;
   if (hadNames && !keptPrimary && !keptNamespace && keptNames.length === 0) return blanks(text);
   const wanted = keptNames.map(({ name }) => name);
-  const other = missing(specifier, keptPrimary ? [...wanted, "default"] : wanted);
+  const other = keptNamespace ? undefined : source(specifier, keptPrimary ? [...wanted, "default"] : wanted);
   const unchanged = keptNames.length === names.length && keptPrimary === primary && keptNamespace === namespace;
   if (unchanged && other === undefined) return text;
   const parts = [

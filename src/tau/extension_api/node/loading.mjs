@@ -1,26 +1,24 @@
 // Loads extensions: finds modules as the loader of pi does, and removes types with Node's own means.
 
 import { createHash } from "node:crypto";
-import { existsSync, readFileSync, realpathSync, statSync } from "node:fs";
+import { readFileSync, realpathSync, statSync } from "node:fs";
 import module from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { exportedNames } from "./exported_names.mjs";
 import { adjustImports, defineCommonJsNames } from "./imports.mjs";
-import { lowerSyntax } from "./lowering.mjs";
-import { maskCode } from "./masking.mjs";
+import { definitionsOf, isOwn, ownModule } from "./own_modules.mjs";
+import { stripTypes, useCache } from "./stripping.mjs";
 
-const HERE = dirname(fileURLToPath(import.meta.url));
 const HERE_URL = new URL(".", import.meta.url).href;
-const MODULES = join(HERE, "modules");
-const PI_MODULE = /^@(?:earendil-works|mariozechner)\/(pi-coding-agent|pi-ai|pi-tui|pi-agent-core)(?:\/(.*))?$/;
-const TYPEBOX = /^(?:@sinclair\/)?typebox(?:\/(.*))?$/;
 const USES_PI = /["'](?:@(?:earendil-works|mariozechner)\/pi-|(?:@sinclair\/)?typebox)/;
-const MISSING = "tau-missing"; // parameter of a URL: the names that the module does not have
+// Parameters of URLs: the names that a module of an extension does not have, and those that are imported from tau's own.
+const MISSING = "tau-missing";
+const NAMES = "tau-names";
 const TYPESCRIPT = /\.[mc]?tsx?$/;
 const ENDINGS = [".ts", ".js", ".mts", ".mjs", ".tsx", ".json", "/index.ts", "/index.js"];
 const TYPESCRIPT_OF = { ".js": [".ts", ".tsx"], ".mjs": [".mts"], ".jsx": [".tsx"], ".cjs": [".cts"] };
-const exportsOf = new Map(); // the names that each module of tau and of extensions exports
+const exportsOf = new Map(); // the names that each module of an extension exports
 const strippedFiles = new Map(); // code without types that was read before the file is loaded
 const digests = new Map(); // SHA-256 of files that may be imported, by path
 const logged = new Set();
@@ -39,7 +37,8 @@ export function installHooks() {
 }
 
 /** Imports an extension and returns its factory. `modules` has the digests of its own files. */
-export async function loadFactory(path, modules) {
+export async function loadFactory(path, modules, agentDir) {
+  useCache(agentDir);
   for (const [file, digest] of Object.entries(modules)) {
     digests.set(file, digest);
     try {
@@ -53,18 +52,6 @@ export async function loadFactory(path, modules) {
 }
 
 // Resolving
-
-/** The file of tau that stands for a module of pi or for typebox; undefined for others. */
-function ownModule(specifier) {
-  const pi = specifier.match(PI_MODULE);
-  if (pi) {
-    const part = pi[2] && existsSync(join(MODULES, `${pi[1]}.${pi[2].replaceAll("/", ".")}.mjs`));
-    return join(MODULES, `${pi[1]}${part ? `.${pi[2].replaceAll("/", ".")}` : ""}.mjs`);
-  }
-  const typebox = specifier.match(TYPEBOX);
-  if (!typebox) return undefined;
-  return join(MODULES, /^(value|compile|compiler)/.test(typebox[1] ?? "") ? "typebox.value.mjs" : "typebox.mjs");
-}
 
 function isFile(path) {
   return statSync(path, { throwIfNoEntry: false })?.isFile() ?? false;
@@ -90,16 +77,26 @@ function resolve(specifier, context, next) {
     const base = context.parentURL?.startsWith("file:") ? context.parentURL : "file:///";
     const wanted = plain.startsWith("file:") ? plain : new URL(plain.replaceAll("%", "%25"), base).href;
     const file = findFile(pathOf(wanted));
-    // A CommonJS module asks for a path, all others for a URL.
-    if (file) return next(isRequire(context) ? file : pathToFileURL(file).href + query, context);
+    if (file) return resolved(file, query, context, next);
   }
   try {
     return next(specifier, context);
   } catch (error) {
     const file = error.url && findFile(pathOf(error.url));
     if (!file) throw error;
-    return next(isRequire(context) ? file : pathToFileURL(file).href, context);
+    return resolved(file, "", context, next);
   }
+}
+
+function resolved(file, query, context, next) {
+  // A CommonJS module asks for a path, all others for a URL.
+  if (!TYPESCRIPT.test(file)) return next(isRequire(context) ? file : pathToFileURL(file).href + query, context);
+  // Node would remove the types to find out the format.
+  return { url: pathToFileURL(realpathSync(file)).href + query, format: formatOf(file), shortCircuit: true };
+}
+
+function formatOf(file) {
+  return file.endsWith(".cts") ? "commonjs" : "module";
 }
 
 function isRequire(context) {
@@ -110,13 +107,12 @@ function isRequire(context) {
 
 function load(url, context, next) {
   const path = pathOf(url.replace(/[?#].*$/s, ""));
-  const names = url.includes(`?${MISSING}=`) ? new URL(url).searchParams.get(MISSING) : null;
-  if (names !== null) return { format: "module", source: withMissingNames(url, names.split(",")), shortCircuit: true };
-  if (path.startsWith(HERE)) return next(url, context);
+  const generated = generatedSource(url, path);
+  if (generated !== undefined) return { format: "module", source: generated, shortCircuit: true };
+  if (isOwn(path)) return next(url, context);
   const required = isRequire(context);
   if (TYPESCRIPT.test(path)) {
-    const source = moduleSource(path);
-    return { format: path.endsWith(".cts") ? "commonjs" : "module", source, shortCircuit: true };
+    return { format: formatOf(path), source: moduleSource(path), shortCircuit: true };
   }
   if (path.endsWith(".json") && !required && context.importAttributes?.type === undefined) {
     return { format: "module", source: `export default ${readChecked(path)}`, shortCircuit: true };
@@ -125,7 +121,7 @@ function load(url, context, next) {
   const loaded = next(url, context);
   if (loaded.format !== "module" || required || !path || loaded.source == null) return loaded;
   const text = typeof loaded.source === "string" ? loaded.source : Buffer.from(loaded.source).toString("utf8");
-  const adjusted = USES_PI.test(text) ? adjustImports(text, { dropUnused: false, missing: missingNames(path) }) : text;
+  const adjusted = USES_PI.test(text) ? adjustImports(text, { dropUnused: false, source: otherSource(path) }) : text;
   const source = defineCommonJsNames(adjusted);
   return source === text ? loaded : { ...loaded, source };
 }
@@ -139,12 +135,31 @@ function readChecked(path) {
   return data.toString("utf8");
 }
 
-function withMissingNames(url, names) {
+/** The code of a module that stands between an import and a module which lacks names, or has many others. */
+function generatedSource(url, path) {
+  const [, kind, list] = url.match(/\?(tau-[a-z]+)=([\w$,]*)$/) ?? [];
+  const names = list?.split(",");
+  if (kind === NAMES) return sourceOfNames(path, names);
+  if (kind !== MISSING) return undefined;
   const plain = JSON.stringify(url.replace(/\?.*$/s, ""));
-  const source = [`export * from ${plain};`];
-  if (!names.includes("default")) source.push(`import * as all from ${plain}; export default all.default;`);
-  for (const name of names) source.push(name === "default" ? "export default undefined;" : `export const ${name} = undefined;`);
-  return source.join("\n");
+  const lines = [`export * from ${plain};`];
+  if (!names.includes("default")) lines.push(`import * as all from ${plain}; export default all.default;`);
+  return [...lines, ...names.map(undefinedExport)].join("\n");
+}
+
+/** Exports some names of one of tau's modules from the files that define them, so that its other files are not loaded. */
+function sourceOfNames(file, names) {
+  const defined = definitionsOf(file);
+  return names
+    .map((name) => {
+      const origin = defined.get(name);
+      return origin ? `export { ${name} } from ${JSON.stringify(pathToFileURL(origin).href)};` : undefinedExport(name);
+    })
+    .join("\n");
+}
+
+function undefinedExport(name) {
+  return name === "default" ? "export default undefined;" : `export const ${name} = undefined;`;
 }
 
 function strippedFile(path) {
@@ -156,53 +171,34 @@ function strippedFile(path) {
 function moduleSource(path) {
   const stripped = strippedFile(path);
   strippedFiles.delete(path);
-  const adjusted = adjustImports(stripped, { dropUnused: true, missing: missingNames(path) });
+  const adjusted = adjustImports(stripped, { dropUnused: true, source: otherSource(path) });
   const source = path.endsWith(".cts") ? adjusted : defineCommonJsNames(adjusted);
   return `${source}\n//# sourceURL=${pathToFileURL(path).href}`;
 }
 
-function stripTypes(code, path) {
-  if (path.endsWith("x") && hasJsx(code)) {
-    throw new Error(`${path}: JSX is not supported; write it as .ts without JSX`);
-  }
-  // Lowering keeps the lines; what it does not know is left to Node's transformation, which newer versions do not have.
-  const attempts = [
-    () => module.stripTypeScriptTypes(code, { mode: "strip" }),
-    () => module.stripTypeScriptTypes(lowerSyntax(code), { mode: "strip" }),
-    () => module.stripTypeScriptTypes(code, { mode: "transform" }),
-  ];
-  let failure;
-  for (const attempt of attempts) {
-    try {
-      return attempt();
-    } catch (error) {
-      failure ??= error;
-    }
-  }
-  failure.message = `${path}: ${failure.message}`;
-  throw failure;
-}
+// Names that are imported: types of other files of the extension, and what tau's own modules have or lack
 
-function hasJsx(code) {
-  return /(?:return|=>|[=(,?:])\s*<(?:[A-Za-z][\w.]*|>)[^;]*(?:\/>|<\/)/.test(maskCode(code));
-}
-
-// Names that a module does not have: types of other files of the extension, and what tau's own modules lack
-
-function missingNames(file) {
+/** For adjustImports: where to import these names from instead. */
+function otherSource(file) {
   return (specifier, names) => {
     const own = ownModule(specifier);
-    const target = own ?? localFile(specifier, file);
-    const known = target && namesIn(target);
+    if (own) return ownSource(specifier, own, names, file);
+    const target = localFile(specifier, file);
+    if (!target || names.every((name) => seemsExported(target, name))) return undefined;
+    const known = namesIn(target);
     const missing = known ? names.filter((name) => !known.has(name)) : [];
-    if (missing.length === 0) return undefined;
-    for (const name of own ? missing : []) {
-      const line = `${specifier} has no ${name}; needed by ${file}`;
-      if (!logged.has(line)) process.stderr.write(`${line}\n`);
-      logged.add(line);
-    }
-    return `${pathToFileURL(target).href}?${MISSING}=${missing.join(",")}`;
+    return missing.length ? `${pathToFileURL(target).href}?${MISSING}=${missing.join(",")}` : undefined;
   };
+}
+
+function ownSource(specifier, own, names, file) {
+  const defined = definitionsOf(own);
+  for (const name of names.filter((name) => !defined.has(name))) {
+    const line = `${specifier} has no ${name}; needed by ${file}`;
+    if (!logged.has(line)) process.stderr.write(`${line}\n`);
+    logged.add(line);
+  }
+  return names.length ? `${pathToFileURL(own).href}?${NAMES}=${names.join(",")}` : undefined;
 }
 
 /** The TypeScript file that a relative specifier means; undefined for everything else. */
@@ -212,15 +208,27 @@ function localFile(specifier, importer) {
   return file && TYPESCRIPT.test(file) && !file.endsWith(".cts") ? file : undefined;
 }
 
-/** The names that a file exports; undefined if they are not known. */
+/** A quick look whether a file exports a name; most do, and then the others do not matter. */
+function seemsExported(file, name) {
+  if (exportsOf.has(file)) return exportsOf.get(file)?.has(name) ?? true;
+  try {
+    const code = strippedFile(file);
+    if (name === "default") return /\bexport\s+default\b/.test(code);
+    const word = name.replaceAll("$", "\\$");
+    return new RegExp(`\\bexport\\s+(?:async\\s+)?(?:const|let|var|class|function)\\b[\\s*]*${word}(?![\\w$])`).test(code);
+  } catch {
+    return true; // reported by the import itself
+  }
+}
+
+/** The names that a file of an extension exports; undefined if they are not known. */
 function namesIn(file) {
   if (exportsOf.has(file)) return exportsOf.get(file);
   exportsOf.set(file, undefined); // for modules that import each other
   let names;
   try {
-    const code = file.startsWith(HERE) ? readFileSync(file, "utf8") : strippedFile(file);
-    names = exportedNames(code, (specifier) => {
-      const other = file.startsWith(HERE) ? join(dirname(file), specifier) : localFile(specifier, file);
+    names = exportedNames(strippedFile(file), (specifier) => {
+      const other = localFile(specifier, file);
       return other && namesIn(other);
     });
   } catch {} // reported by the import itself
