@@ -5,12 +5,15 @@
 from __future__ import annotations
 
 import asyncio
+import stat
+import subprocess
+from hashlib import sha256
 from pathlib import Path
 
-from node.test_loading import tool, value_of
+from node.test_loading import HOST, tool, value_of
 from support.extension_processes import Found
 from support.extension_processes import running as started
-from support.node_program import node_limits, script
+from support.node_program import node, node_limits, script
 
 
 def test_types_that_are_exported_again_or_have_the_name_of_a_property_are_no_link_errors(tmp_path: Path) -> None:
@@ -108,3 +111,44 @@ def test_while_it_loads_an_extension_can_register_and_emit_but_not_act(tmp_path:
             ]
 
     asyncio.run(story())
+
+
+def test_code_without_types_is_kept_in_the_cache_of_the_agent_and_a_damaged_file_is_not_used(tmp_path: Path) -> None:
+    agent = tmp_path / "agent"
+    agent.mkdir()
+    file = script(tmp_path, tool("'first'"))
+
+    def value() -> str:
+        async def story() -> str:
+            async with started(Found(file), settings=node_limits(), agent_dir=str(agent)) as lab:
+                assert lab.told == []
+                return str((await lab.tool("value")).details["value"])
+
+        return asyncio.run(story())
+
+    assert value() == "first"
+    (kept,) = (agent / "cache" / "typescript").iterdir()
+    assert (stat.S_IMODE(kept.stat().st_mode), stat.S_IMODE(kept.parent.stat().st_mode)) == (0o600, 0o700)
+    code = kept.read_text().partition("\n")[2].replace("first", "second")
+    kept.write_text(f"{sha256(code.encode()).hexdigest()}\n{code}")
+    assert value() == "second"
+    kept.write_text(kept.read_text().replace("second", "third"))
+    assert value() == "first"
+    file.write_text(file.read_text().replace("first", "changed"))
+    assert value() == "changed"
+
+
+def test_the_names_of_the_own_modules_are_known_without_loading_them() -> None:
+    program = """
+    import { readdirSync } from "node:fs";
+    import { definitionsOf } from "HOST/own_modules.mjs";
+    for (const name of readdirSync("HOST/modules")) {
+        const file = `HOST/modules/${name}`;
+        const known = definitionsOf(file);
+        const real = Object.keys(await import(file)).sort();
+        if (JSON.stringify([...known.keys()].sort()) !== JSON.stringify(real)) throw new Error(name);
+        for (const [one, origin] of known) if (!(one in (await import(origin)))) throw new Error(`${name}: ${one}`);
+    }
+    """
+    source = program.replace("HOST", str(HOST))
+    subprocess.run([node(), "--input-type=module", "-e", source], check=True, timeout=60)

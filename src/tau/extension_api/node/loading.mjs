@@ -7,6 +7,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { exportedNames } from "./exported_names.mjs";
 import { adjustImports, defineCommonJsNames } from "./imports.mjs";
+import { countCode } from "./optimizing.mjs";
 import { definitionsOf, isOwn, ownModule } from "./own_modules.mjs";
 import { stripTypes, useCache } from "./stripping.mjs";
 
@@ -171,6 +172,7 @@ function strippedFile(path) {
 function moduleSource(path) {
   const stripped = strippedFile(path);
   strippedFiles.delete(path);
+  countCode(stripped.length);
   const adjusted = adjustImports(stripped, { dropUnused: true, source: otherSource(path) });
   const source = path.endsWith(".cts") ? adjusted : defineCommonJsNames(adjusted);
   return `${source}\n//# sourceURL=${pathToFileURL(path).href}`;

@@ -7,6 +7,7 @@ import { Extension, errorText } from "./extension.mjs";
 import { currentCall } from "./scope.mjs";
 import { useTerminalTheme } from "./theme.mjs";
 import { installHooks } from "./loading.mjs";
+import { optimizeLater } from "./optimizing.mjs";
 
 const extensions = new Map();
 const channel = new Channel();
@@ -22,6 +23,7 @@ export function serve() {
   process.env.TAU_PYTHON = process.argv[2];
   process.argv = [process.argv[0], fileURLToPath(new URL("./pi.mjs", import.meta.url))];
   installHooks();
+  optimizeLater();
   channel.listen(receive, () => process.exit(0));
   channel.send(0, { type: "ready" });
 }
