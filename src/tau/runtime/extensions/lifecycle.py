@@ -60,7 +60,7 @@ class ExtensionFile(Protocol):
 
 
 class LoadedExtensions(Protocol):
-    """The loaded file extensions, as RunningExtensions in loader.py."""
+    """The loaded file extensions, as RunningExtensions in file_loader.py."""
 
     async def add(self, found: Sequence[ExtensionFile]) -> None: ...
 
