@@ -12,6 +12,7 @@ from support.terminal_session import TerminalSession
 from tau.screen.bindings import Bindings
 from tau.screen.input_events import Key
 from tau.screen.lines import plain_text
+from tau.tui import extension_calls
 from tau.tui.extension_calls import ExtensionCalls, Item
 
 EVERYTHING = """
@@ -65,6 +66,8 @@ def test_what_an_extension_shows_arrives_and_its_functions_are_called(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
+    for name in ("RENDER_TIMEOUT_S", "COMPLETION_TIMEOUT_S"):  # a busy machine is slow
+        monkeypatch.setattr(extension_calls, name, 20.0)
     host = {"extensionHost": {"node": node(), "loadTimeoutMs": 60_000}}
 
     async def story() -> None:
