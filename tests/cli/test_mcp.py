@@ -111,7 +111,7 @@ def test_doctor_finds_processes_of_a_server_that_an_earlier_agent_left(tmp_path:
     (tmp_path / "agent" / "mcp.json").write_text(json.dumps({"mcpServers": content}))
     reading, writing = os.pipe()
     try:
-        start = ["sh", "-c", f"exec 3<&0; {script} --stdio <&3 >/dev/null & echo $!"]
+        start = ["sh", "-c", f"exec 3<&0; {script} --stdio <&3 >/dev/null 2>&1 & echo $!"]
         left = int(subprocess.run(start, stdin=reading, capture_output=True, text=True, check=True).stdout)
         parent = Path(f"/proc/{left}/stat").read_text().rpartition(")")[2].split()[1]
         if parent != "1":
