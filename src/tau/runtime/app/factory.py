@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from tau.tools import Files
 
 log = logging.getLogger(__name__)
+SCREEN_READ_INTERVAL_S = 0.016  # for the interface, which paints less often
 NO_KEY = "replayed"  # placeholder key for replayed sessions, which send no requests
 
 
@@ -100,7 +101,8 @@ class SessionFactory(Value):
         Raises CommandError if another process has the session open.
         """
         processes = self.with_sandbox().processes or ProcessLauncher(shared=shared)
-        machine, http, tools = LocalMachine(processes=processes), Http(environment=self.environment), ToolRegistry()
+        http = Http(environment=self.environment, read_interval_s=SCREEN_READ_INTERVAL_S if mode == "tui" else 0.0)
+        machine, tools = LocalMachine(processes=processes), ToolRegistry()
         self.equip(machine, http, tools)
         services = Services(
             cwd=self.cwd,
