@@ -123,6 +123,9 @@ LATE = {
     "llm/http_pool.py": {"base64", "tau.llm.socks"},
     "tools/registry.py": {"*"},
     "tools/read_tracking.py": {"hashlib"},
+    # Every prompt loads the tools, to describe them to the model; few call these.
+    "tools/edit.py": {"tau.core.text.editing"},
+    "tools/write.py": {"tau.core.text.editing"},
     "core/text/terminal_text.py": {"unicodedata"},
     "core/conversation/file_lines.py": {"bisect"},
     "core/conversation/provider_messages.py": {"hashlib"},
@@ -138,8 +141,12 @@ LATE = {
         "tau.runtime.session.tool_list",
     },
     "runtime/session/host_tools.py": {"tau.runtime.session.deferred_tools"},
+    "runtime/runs/compactor.py": {"tau.runtime.runs.summaries"},
+    "runtime/runs/queue.py": {"tau.runtime.runs.prompt_run"},
+    "runtime/session/session.py": {"tau.runtime.runs.model_client", "tau.runtime.runs.prompt_run"},
     "runtime/app/handle.py": {
         *("tau.runtime.app.model_lists", "tau.runtime.app.permission_control"),
+        *("tau.runtime.runs.model_client", "tau.runtime.runs.prompt_run"),
         *("tau.runtime.app.session_files", "tau.runtime.session.extension_actions"),
         "tau.tools.preview",
     },

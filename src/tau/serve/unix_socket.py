@@ -17,13 +17,16 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from tau.concurrency.turns import run_turn
 from tau.errors import UsageError
 from tau.runtime.protocol.line_queue import LineQueue
-from tau.runtime.protocol.transport import BatchSource, LineHandler
+from tau.runtime.protocol.transport import LineHandler
 from tau.serve.descriptors import running_out
+
+if TYPE_CHECKING:
+    from tau.runtime.protocol.transport import BatchSource
 
 log = logging.getLogger(__name__)
 BUFFER_BYTES = 64 * 1024  # output that the kernel has not taken; one batch may be above it

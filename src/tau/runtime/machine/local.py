@@ -10,7 +10,7 @@ import copy
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tau.concurrency.threads import run_in_thread
 from tau.core.text.truncate import format_size
@@ -19,7 +19,10 @@ from tau.runtime.machine.command import CommandSpec
 from tau.runtime.machine.files import LocalFiles
 from tau.runtime.machine.jobs import Job, ProcessLauncher
 from tau.store.trusted_files import TrustedFile
-from tau.tools import Exit, Files, OpenFolder, OutputCallback, Stream
+from tau.tools import Exit, OpenFolder, OutputCallback, Stream
+
+if TYPE_CHECKING:
+    from tau.tools import Files
 
 T = TypeVar("T")
 
