@@ -22,7 +22,7 @@ from tau.runtime.telemetry import start
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-CANARIES_OF_A_RUN = 33
+CANARIES_OF_A_RUN = 53
 
 
 class Tried(NamedTuple):
@@ -69,7 +69,7 @@ def sessions(folder: Path, count: int) -> Tried:
     with Receiver() as receiver, fresh_process(receiver) as environment:
         asyncio.run(story(environment))
     mixed = list(_mixed(receiver.spans))
-    if len(receiver.spans) != 7 * count:
+    if len(receiver.spans) != 6 * count:
         mixed.append(f"{len(receiver.spans)} spans of {count} sessions")
     return Tried(count, mixed)
 
