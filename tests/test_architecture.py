@@ -179,6 +179,10 @@ LATE = {
     },
     "runtime/telemetry/start.py": {"tau.runtime.telemetry.sdk"},
     "runtime/telemetry/sdk.py": {"*"},
+    "runtime/telemetry/export_queue.py": {"*"},
+    "runtime/telemetry/exporters.py": {"*"},
+    "fleet/attempt.py": {"tau.runtime.telemetry.workflow"},
+    "fleet/worker.py": {"tau.runtime.telemetry.start"},
     "runtime/app/mcp_start.py": {"tau.runtime.app.mcp_plan"},
     "runtime/app/extension_plan.py": {"tau.runtime.session.extension_actions", "tau.runtime.extensions.loader"},
     "export/markdown.py": {"pyromark"},
@@ -225,7 +229,10 @@ EXTRAS = {
     "google": {"llm/gcp.py"},
     "xllamacpp": {"runtime/models/bundled.py"},
     "PIL": {"tools/images.py"},
-    "opentelemetry": {"runtime/telemetry/sdk.py", "runtime/telemetry/file_exporter.py"},
+    "opentelemetry": {
+        *("runtime/telemetry/sdk.py", "runtime/telemetry/exporters.py", "runtime/telemetry/export_queue.py"),
+        "runtime/telemetry/file_exporter.py",
+    },
     "starlette": {
         *("serve/web/app.py", "serve/web/mounting.py", "serve/web/websocket.py", "serve/web/replies.py"),
         *("serve/web/sessions.py", "serve/web/commands.py", "serve/web/events.py", "serve/web/logins.py"),
@@ -238,7 +245,10 @@ EXTRAS = {
 # What type checkers know without an installation; it is never imported when the program runs.
 FOR_TYPE_CHECKERS = {
     "typing_extensions": {"library/results.py"},
-    "opentelemetry": {"runtime/telemetry/session.py", "runtime/telemetry/content.py"},
+    "opentelemetry": {
+        *("runtime/telemetry/session.py", "runtime/telemetry/model_call.py"),
+        *("runtime/telemetry/content.py", "runtime/telemetry/log_records.py"),
+    },
 }
 
 # Distributions whose name differs from the imported one.

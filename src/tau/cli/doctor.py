@@ -114,11 +114,7 @@ def _machine() -> Iterator[Finding]:
 
 
 def _telemetry(folder: Path) -> Iterator[Finding]:
-    try:
-        content = parse(_text(folder / "settings.json").encode())
-        enabled = bool(content.get("telemetry", {}).get("enabled"))
-    except (OSError, BadRecord, AttributeError):
-        enabled = False  # what is wrong with the file is a finding of its own
+    enabled = SettingsFile(folder / "settings.json").read().telemetry.enabled  # its problems are other findings
     for is_wrong, text in doctor_telemetry.findings(enabled, os.environ):
         yield Finding(WRONG if is_wrong else NOTE, text)
 

@@ -7,9 +7,9 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tau
 from tau.core.models.failures import is_transient
@@ -30,6 +30,10 @@ from tau.records.fleet import (
     Usage,
 )
 from tau.records.messages import Assistant
+from tau.runtime.telemetry import names
+
+if TYPE_CHECKING:
+    from tau.runtime.telemetry.workflow import WorkflowTelemetry
 
 COMMAND_TIMEOUT_S = 600.0
 TAIL_BYTES = 64 * 1024
@@ -69,7 +73,8 @@ class AttemptRun:
         shutil.rmtree(self._draft, ignore_errors=True)
         self._draft.mkdir(parents=True, mode=0o700)
         try:
-            await self._work()
+            with self._telemetry() or nullcontext() as telemetry:
+                await self._work(telemetry)
         except TaskFailed as error:
             self.transient = error.transient
             self._set(outcome=error.outcome, error=str(error))
@@ -78,11 +83,21 @@ class AttemptRun:
         await asyncio.to_thread(self._keep)
         return self.result
 
-    async def _work(self) -> None:
+    def _telemetry(self) -> WorkflowTelemetry | None:
+        """The span of this attempt, if the environment asks for telemetry."""
+        if not self._environment.get("TAU_TELEMETRY"):
+            return None
+        from tau.runtime.telemetry.workflow import begin_workflow
+
+        order = self._order
+        about = {names.FLEET_RUN: order.run, names.FLEET_TASK: order.task.id or "", names.FLEET_ATTEMPT: order.number}
+        return begin_workflow("fleet_task", "fleet", about, self._environment)
+
+    async def _work(self, telemetry: WorkflowTelemetry | None) -> None:
         task, started = self._order.task, time.monotonic()
         await self.work.prepare()
         self._set(base=self.work.base)
-        async with self._open() as agent:
+        async with self._open(telemetry) as agent:
             self._set(model=f"{agent.model.provider}/{agent.model.id}" if agent.model else "")
             if task.setup is not None:
                 code, tail = await self._command(agent, task.setup, "setup.log")
@@ -100,7 +115,7 @@ class AttemptRun:
             self._set(outcome=outcome, session="session.jsonl")
         await self._take_output()
 
-    def _open(self) -> Any:
+    def _open(self, telemetry: WorkflowTelemetry | None) -> Any:
         task = self._order.task
         given: dict[str, Any] = {
             "model": task.model,
@@ -128,6 +143,7 @@ class AttemptRun:
             permissions=task.permissions,
             sandbox=None if sandbox == "none" else sandbox,
             on_event=self._on_event,
+            telemetry=telemetry or False,
             **given,
         )
 

@@ -8,6 +8,7 @@ Killed between any two of these, the next start goes on from there.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -66,6 +67,7 @@ class Coordinator:
         self._options = options
         self._bases = bases
         self._on_result = on_result
+        self._run = hashlib.sha256(str(folder.path).encode()).hexdigest()[:16]  # telemetry names no folders
         self.scheduler = Scheduler(map(_work, tasks), options.limits, attempts=ledger.numbers(), spent=ledger.spent())
         self._unwritten: list[tuple[str, Result]] = []  # results that are not in the ledger, with their workers
         self._changed = asyncio.Event()
@@ -191,6 +193,7 @@ class Coordinator:
             base=self._bases.get(act.task),
             sandbox=self._options.sandbox,
             keep=self._options.keep,  # type: ignore[arg-type]
+            run=self._run,
         )
 
     def _note(self, kind: str, about: str) -> None:

@@ -45,6 +45,7 @@ class FleetConfig(Value):
     keep: str = "never"
     changed: Changed = "refuse"
     drain_s: float = 600.0
+    telemetry: bool = False
 
 
 class Fleet:
@@ -135,11 +136,12 @@ class Fleet:
     def _engine(self) -> Engine:
         config, root = self.config, self.folder.path / "local"
         self._share_models(root / "agent")
+        environment = {**os.environ, "TAU_TELEMETRY": "1"} if config.telemetry else None
         if config.workers:
-            return PipeEngine(list(config.workers), self.folder.path / "logs")
+            return PipeEngine(list(config.workers), self.folder.path / "logs", environment)
         per_worker = min(config.per_worker, config.concurrency)
         count = config.worker_count or min(os.cpu_count() or 1, -(-config.concurrency // per_worker))
-        return PipeEngine([local_command(root, per_worker)] * max(1, count), self.folder.path / "logs")
+        return PipeEngine([local_command(root, per_worker)] * max(1, count), self.folder.path / "logs", environment)
 
     def _share_models(self, to: Path) -> None:
         """Workers know the user's models, and nothing else of their folder; keys come from the environment."""

@@ -137,4 +137,8 @@ async def serve(root: Path, slots: int, labels: Mapping[str, Any]) -> None:
 def main(root: str, slots: int, labels: Mapping[str, Any]) -> int:
     with suppress(TauError):
         asyncio.run(serve(Path(root), slots, labels))
+    if os.environ.get("TAU_TELEMETRY"):
+        from tau.runtime.telemetry.start import flush
+
+        flush()
     return 0

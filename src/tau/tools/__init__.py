@@ -136,10 +136,10 @@ if TYPE_CHECKING:
             """Run blocking file work in a thread, so that it does not block the event loop."""
             ...
 
-        def sub_machine(self, variables: Mapping[str, str] | None = None) -> Machine:
+        def sub_machine(self, variables: Mapping[str, str | None] | None = None) -> Machine:
             """Return a view of the same machine with its own processes: it kills only what was started through it.
 
-            `variables` are added to the environment of its commands.
+            `variables` are added to the environment of its commands; None removes one.
             """
             ...
 

@@ -94,10 +94,13 @@ class SessionFactory(Value):
     def extensions(self) -> Sequence[FoundExtension]:
         return self.config.extensions
 
-    def open(self, client: Client, mode: Mode = "rpc", *, saves: bool = True, shared: bool = False) -> SessionHandle:
+    def open(
+        self, client: Client, mode: Mode = "rpc", *, saves: bool = True, shared: bool = False, front_end: str = ""
+    ) -> SessionHandle:
         """Build a session. `client` receives its events.
 
         `saves`: choices of the client are saved in the user's settings. `shared`: this process has other sessions.
+        `front_end` is the mode that telemetry shows, if it is another.
         Raises CommandError if another process has the session open.
         """
         processes = self.with_sandbox().processes or ProcessLauncher(shared=shared)
@@ -115,7 +118,7 @@ class SessionFactory(Value):
             mode=mode,
             agent_dir=self.config.agent_dir,
             sandbox=processes.sandbox.level if processes.sandbox else None,
-            observe=self._telemetry(mode, processes.sandbox.level if processes.sandbox else None),
+            observe=self._telemetry(front_end or mode, processes.sandbox.level if processes.sandbox else None),
         )
         make_gate = self._gate_maker(services, machine)
         session = Session(
@@ -141,7 +144,7 @@ class SessionFactory(Value):
             self._trust_control,
         )
 
-    def _telemetry(self, mode: Mode, sandbox: str | None) -> Observe | None:
+    def _telemetry(self, mode: str, sandbox: str | None) -> Observe | None:
         option, settings = self.options.telemetry, self.settings.telemetry
         if option is None and not settings.enabled and not self.environment.get("TAU_TELEMETRY"):
             return None

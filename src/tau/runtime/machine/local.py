@@ -126,12 +126,13 @@ class LocalMachine:
     def spill(self) -> LocalSpill:
         return LocalSpill(self._spill_limit, self.sandbox.output if self.sandbox else None)
 
-    def sub_machine(self, variables: Mapping[str, str] | None = None) -> LocalMachine:
+    def sub_machine(self, variables: Mapping[str, str | None] | None = None) -> LocalMachine:
         """As Machine.sub_machine. The parent can still kill everything."""
         part = copy.copy(self)
         part._jobs = [set(), *self._jobs]
         if variables:
-            part._env = {**(os.environ if self._env is None else self._env), **variables}
+            found = {**(os.environ if self._env is None else self._env), **variables}
+            part._env = {name: value for name, value in found.items() if value is not None}
         return part
 
     def kill_background(self) -> None:

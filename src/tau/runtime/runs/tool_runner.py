@@ -151,6 +151,10 @@ class ToolRunner:
         own = self._program_tools.get(name) or self._services.tools.get(name)
         return "builtin" if own is None or own is TOOLS.get(name) else "program"
 
+    def source_of(self, name: str) -> ToolSource | None:
+        """The same; None if there is no such tool."""
+        return None if self._find(name) is None else self.source(name)
+
     def set_active(self, tools: Sequence[str | Tool]) -> None:
         """Give the model these tools and no others; unknown names are ignored."""
         self._program_tools |= {tool.name: tool for tool in tools if isinstance(tool, Tool)}
