@@ -93,7 +93,7 @@ folders and settings, so both programs share what is installed.
   --force               discard changes in the folder of a repository
   --offline             fetch nothing (PI_OFFLINE=1 does the same)
 
-Extensions run with your rights. A package whose files have no SHA-512, or that does not come over https, is refused.""",
+Extensions run with your rights. A package without a SHA-512, or that does not come over https, is refused.""",
     "list": """\
 usage: tau list [--json]
 
