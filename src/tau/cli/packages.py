@@ -35,7 +35,7 @@ UPDATES_PACKAGES = "tau updates packages here, not itself."
 
 class _Parser(ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}\n{self.format_usage().strip()}")
+        raise UsageError(f"{message}; see {self.prog} --help")
 
 
 class Folders(Value):
@@ -114,7 +114,7 @@ def argument_parser(name: str) -> ArgumentParser:
     if name in ("list", "config"):
         add("--json", action="store_true")
     if name == "config":
-        add("action", nargs="?", choices=("on", "off", "reset"))
+        add("action", nargs="?", metavar="on|off|reset")
         add("names", nargs="*", metavar="RESOURCE")
     add("-a", "--approve", action="store_true")
     add("-na", "--no-approve", action="store_true")

@@ -27,6 +27,7 @@ from tau.store.settings import SettingsFile, read_layers
 from tau.store.skills import find_skill_files
 
 Action = Literal["on", "off", "reset"]
+ACTIONS: tuple[Action, ...] = ("on", "off", "reset")
 
 
 class Resource(Value):
@@ -47,6 +48,8 @@ class Resource(Value):
 def run(arguments: Namespace, folders: Folders) -> int:
     resources, was_empty = _resources(folders), is_empty(folders.cwd)
     if arguments.action is not None:
+        if arguments.action not in ACTIONS:
+            raise UsageError(f"tau config {arguments.action}: the actions are {', '.join(ACTIONS)}.")
         if not arguments.names:
             raise UsageError(
                 f"tau config {arguments.action} needs a resource, by its name or number; tau config lists them."
