@@ -83,7 +83,7 @@ BLOCKS = [block for page in PAGES for block in _blocks(page)]
 
 # Programs that are not ours.
 ELSEWHERE = {
-    *("echo", "git", "export", "source", "eval", "cd", "mkdir", "tail", "test", "true", "command"),
+    *("echo", "printf", "git", "export", "source", "eval", "cd", "mkdir", "tail", "test", "true", "command"),
     *("pip", "pipx", "uv", "npm", "npx", "node", "ollama"),
 }
 OURS = {"pi", "tau", "make", "python", "python3"}
@@ -198,7 +198,7 @@ def _known(value: Any) -> bool:
             return merge_layers([Layer(Source("", "user"), servers)], {}, "/")[1] == []
         case {"prompt": _}:  # a task of a fleet
             return isinstance(read_task(json.dumps(value).encode(), {}), NamedTask)
-        case {"extensionHost": _}:
+        case {"extensionHost": _} | {"packages": _}:
             return decode(Settings, json.dumps(value).encode()) is not None
         case {"otherwise": _}:  # rules for --permissions
             return Rules(decode(Permissions, json.dumps(value).encode()), "/", "/") is not None
