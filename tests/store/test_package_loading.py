@@ -115,7 +115,7 @@ SCOPES: list[tuple[list[Any], list[Any], list[str]]] = [
     ([ONLY_A], [{**OVERRIDE, "skills": ["+skills/x"]}], ["p:skills/x/SKILL.md", "u:extensions/a.ts"]),
     ([ONLY_A], [{**OVERRIDE, "extensions": ["!*"]}], []),
     ([], [OVERRIDE], []),
-    ([], [{**OVERRIDE, "extensions": ["+extensions/a.ts"]}], []),  # a filter on top of nothing
+    ([], [{**OVERRIDE, "extensions": ["+extensions/a.ts"]}], ["p:extensions/a.ts"]),  # of what the project installed
     (
         ["npm:kit@1.0.0"],
         [{**OVERRIDE, "source": "npm:kit", "prompts": ["-prompts/p.md"]}],
@@ -135,6 +135,10 @@ def test_an_entry_of_the_project_replaces_that_of_the_user_or_filters_it(
     found, problems = names(place, user, project)
     assert sorted(path for paths in found.values() for path in paths) == sorted(used)
     assert problems == []
+
+
+def test_a_filter_on_top_of_nothing_does_nothing(place: Path) -> None:
+    assert names(place, [], [{**OVERRIDE, "extensions": ["+extensions/a.ts"]}]) == ({}, [])
 
 
 def test_packages_of_the_project_come_first(place: Path) -> None:

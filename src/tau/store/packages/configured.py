@@ -91,6 +91,7 @@ def effective(packages: Sequence[ConfiguredPackage]) -> list[tuple[ConfiguredPac
     """Return each entry that counts, with the entry that says where the package is. Those of the project come first.
 
     Of two entries for one package the project's counts; one with `autoload: false` is a filter on top of the user's.
+    Alone, such an entry chooses from what the project has installed, if anything.
     """
     kept: list[ConfiguredPackage] = []
     at: dict[str, int] = {}
@@ -104,5 +105,5 @@ def effective(packages: Sequence[ConfiguredPackage]) -> list[tuple[ConfiguredPac
         elif kept[index].is_override:
             kept.append(one)
     of_user = {one.identity: one for one in kept if one.scope == "user"}
-    placed = [(one, of_user.get(one.identity) if one.is_override else one) for one in kept]
-    return [(one, where) for one, where in placed if where is not None]
+    placed = [(one, of_user.get(one.identity, one) if one.is_override else one) for one in kept]
+    return [(one, where) for one, where in placed if not where.is_override or not where.problem()]
