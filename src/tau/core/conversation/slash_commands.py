@@ -22,6 +22,7 @@ class ResourceOrigin(Value):
     scope: Scope  # temporary: named on the command line, or by an extension
     source: str  # auto: found in its usual folder; local: named in settings; cli; extension:NAME
     base: str | None = None  # the folder it belongs to
+    packaged: bool = False  # a package brings it; `source` is that of the package
 
     @property
     def location(self) -> Literal["user", "project", "path"]:

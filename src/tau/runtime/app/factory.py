@@ -325,8 +325,10 @@ class SessionFactory(Value):
         named = (settings.skills, settings.prompts, settings.enable_skill_commands)
         confined = (self.options.sandbox or settings.sandbox.level) is not None
         content = self.config.trust.content
+        packages = self.config.packages
+        offered = packages.used("skills"), packages.used("prompts")
         return ResourceQuery(
-            self.cwd, self.config.agent_dir, self.trusted, self.options.resources, *named, content, confined
+            self.cwd, self.config.agent_dir, self.trusted, self.options.resources, *named, content, confined, *offered
         )
 
     def _guarded(self) -> ProtectedFiles:
@@ -346,6 +348,7 @@ def load(
         only_given=options.only_these_extensions,
         dialect=options.dialect,
         overruled=options.settings,
+        fetches=not options.offline,
     )
     settings = config.settings
     environment = with_proxy(environment, settings.http_proxy)

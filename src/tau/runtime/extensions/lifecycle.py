@@ -51,7 +51,10 @@ if TYPE_CHECKING:
         def content(self) -> Mapping[str, str] | None: ...
 
         @property
-        def source(self) -> Literal["auto", "local", "cli"]: ...
+        def source(self) -> str: ...
+
+        @property
+        def brought_by(self) -> str | None: ...
 
         @property
         def base(self) -> Path | None: ...
@@ -280,7 +283,8 @@ def source_info(path: str, found: ExtensionFile | None) -> SourceInfo:
     if found is None:
         return SourceInfo(path, "cli", "temporary")
     base = UNSET if found.base is None else str(found.base)
-    return SourceInfo(path, found.source, SCOPES[found.scope], base_dir=base)
+    origin: Literal["package", "top-level"] = "top-level" if found.brought_by is None else "package"
+    return SourceInfo(path, found.source, SCOPES[found.scope], origin, base_dir=base)
 
 
 def register_providers(models: ModelSelection, extensions: ExtensionRegistry, before: set[str]) -> set[str]:
