@@ -32,7 +32,8 @@ from tau.runtime.app.config import read_settings
 from tau.runtime.app.factory import load
 from tau.runtime.app.options import SessionOptions
 from tau.runtime.models.discovery import LocalServer, discover
-from tau.runtime.models.selection import ModelSelection, expired_login_error
+from tau.runtime.models.logins import expired_login_error
+from tau.runtime.models.selection import ModelSelection
 from tau.runtime.terminal import say, say_marked
 from tau.runtime.tmux import tmux_options
 from tau.screen.terminal_report import TMUX_OPTIONS, environment_notes

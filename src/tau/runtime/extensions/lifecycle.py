@@ -20,6 +20,7 @@ from tau.records.replies import SlashCommand, SourceInfo
 from tau.runtime.extensions.hooks import HookDispatcher
 from tau.runtime.extensions.registry import Check, ExtensionRegistry
 from tau.runtime.extensions.running_commands import RunningCommands
+from tau.runtime.models.logins import LoginKey
 from tau.runtime.models.selection import ModelSelection
 from tau.runtime.resources import Resources
 from tau.runtime.services import Services
@@ -297,7 +298,16 @@ def register_providers(models: ModelSelection, extensions: ExtensionRegistry, be
         models.remove_provider(name)
     for name, config in read.items():
         models.add_provider(name, config)
+    models.logins.use_extensions(login_keys(models, extensions) if extensions.logins else {})
     return set(read)
+
+
+def login_keys(models: ModelSelection, extensions: ExtensionRegistry) -> dict[str, LoginKey]:
+    """What makes keys of the OAuth logins of providers, for those whose extension does that."""
+    from tau.runtime.extensions.provider_logins import ExtensionLogin
+
+    auth_file = models.keys.auth_file
+    return {name: ExtensionLogin(name, extensions, auth_file).key for name in extensions.logins}
 
 
 def misused_flags(
