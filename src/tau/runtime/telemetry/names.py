@@ -73,6 +73,10 @@ TOOL_DENIED_BY: Final = "tau.tool.denied_by"
 TOOL_EXIT_CODE: Final = "tau.tool.exit_code"
 TOOL_OUTPUT_BYTES: Final = "tau.tool.output_bytes"
 STATE: Final = "tau.state"
+FLEET_RUN: Final = "tau.fleet.run"
+FLEET_TASK: Final = "tau.fleet.task"
+FLEET_ATTEMPT: Final = "tau.fleet.attempt"
+FLEET_OUTCOME: Final = "tau.fleet.outcome"
 
 # Events in spans.
 EVENT_FIRST_CHUNK: Final = "tau.first_chunk"

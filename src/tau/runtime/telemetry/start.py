@@ -17,6 +17,7 @@ from tau.runtime.telemetry.observer import ObservedSession
 from tau.runtime.telemetry.session import SessionTelemetry, Setup
 
 VARIABLE = "TAU_TELEMETRY"
+FLEET_TASK = "TAU_FLEET_TASK"  # in the environment of an agent: the task of the fleet it works on
 MAX_LOG_BYTES = 4096
 
 Observe = Callable[[ObservedSession], SessionTelemetry]
@@ -47,9 +48,10 @@ def prepare(
 
     Raises UsageError if the caller asked for it and OpenTelemetry is not installed, or a variable is wrong.
     """
-    if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+    if _is_disabled(environment):
         return None
-    if find_spec("opentelemetry") is None or find_spec("opentelemetry.sdk") is None:
+    mode = "fleet" if FLEET_TASK in environment else mode
+    if not _is_installed():
         problem = f"Telemetry needs OpenTelemetry: {install_hint('otel')}."
         if option is None and not environment.get(VARIABLE):
             warn(problem)
@@ -84,6 +86,28 @@ def prepare(
         return SessionTelemetry(session, setup, shared.closed, shared.flush)
 
     return observe
+
+
+def sdk_of_fleet(environment: Mapping[str, str]) -> Any:
+    """What the attempts of a worker of a fleet share; None if telemetry is off or not installed."""
+    if not is_asked_for(None, TelemetrySettings(), environment) or _is_disabled(environment) or not _is_installed():
+        return None
+
+    def secrets() -> list[str]:
+        return [value for name, value in environment.items() if value and name.endswith(("_KEY", "_TOKEN"))]
+
+    try:
+        return _shared(None, environment, "fleet", offline=False, secrets=secrets).sdk
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def _is_disabled(environment: Mapping[str, str]) -> bool:
+    return environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
+
+
+def _is_installed() -> bool:
+    return find_spec("opentelemetry") is not None and find_spec("opentelemetry.sdk") is not None
 
 
 class _Shared:
