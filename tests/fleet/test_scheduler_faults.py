@@ -120,9 +120,9 @@ def test_refusals_of_what_was_running_before_do_not_halve_again() -> None:
 
 
 def test_a_window_settles_where_the_provider_refuses() -> None:
-    """A provider that serves 20 at once, and 200 tasks that would all begin together; an hour of virtual time."""
+    """A provider that serves 20 at once, and 200 tasks that would all begin together; an hour of virtual time, in steps of two seconds."""
     source, now = random.Random(1), 0.0
-    scheduler = Scheduler([Work(f"t{at}", provider="p") for at in range(20_000)], Limits(concurrency=200))
+    scheduler = Scheduler([Work(f"t{at}", provider="p") for at in range(4_000)], Limits(concurrency=200))
     running: dict[str, tuple[int, float]] = {}
 
     def take(acts: list[Act]) -> None:
@@ -133,7 +133,7 @@ def test_a_window_settles_where_the_provider_refuses() -> None:
     take(scheduler.joined("w", 200, {}, now))
     sizes: list[int] = []
     while now < 3600:
-        now += 1.0
+        now += 2.0
         if len(running) > 20:
             scheduler.limited("p", now)
         for task, (number, end) in list(running.items()):

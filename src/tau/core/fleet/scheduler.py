@@ -13,6 +13,7 @@ import heapq
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from tau.core.fleet.queue import Entry, ReadyQueue
 from tau.core.fleet.windows import Window
 from tau.records.base import Value
 from tau.records.fleet import Outcome
@@ -22,6 +23,7 @@ MAX_LOSSES = 5  # attempts of one task that may be lost with their worker
 BACKOFF_S = (2.0, 10.0, 30.0, 60.0)
 GRACE_S = 120.0  # beyond the time limit, for setup, check and the end
 MAX_PAUSE_S = 20.0  # without a tick: longer, and the coordinator itself was stopped, so no worker is late
+MAX_PASSED_OVER = 1000  # tasks that may not begin yet, looked at for one that may
 MAX_UNCOUNTED = 50  # attempts of one task that may fail for a reason outside it: a provider, a full disk
 
 
@@ -125,7 +127,7 @@ class Scheduler:
         self._windows: dict[str, Window] = {}
         self._by_provider: dict[str, int] = {}
         self._by_repo: dict[str, int] = {}
-        self._ready: list[tuple[int, int, str]] = []
+        self._ready = ReadyQueue()
         self._delayed: list[tuple[float, int, str]] = []
         self._order = 0
         self._ticked: float | None = None
@@ -149,10 +151,7 @@ class Scheduler:
     @property
     def out_of_money(self) -> bool:
         """True if tasks wait and none may begin, because the budget of the fleet could be exceeded."""
-        return bool(self._ready) and not self._attempts and not any(map(self._affordable, self._ids_ready()))
-
-    def _ids_ready(self) -> list[str]:
-        return [id for _, _, id in self._ready]
+        return bool(self._ready) and not self._attempts and not any(map(self._affordable, self._ready))
 
     def number(self, task: str) -> int:
         return self._numbers.get(task, 0)
@@ -254,12 +253,10 @@ class Scheduler:
 
     def _forget(self, task: str) -> bool:
         """Take a task out of the queues. False if it is in none."""
-        before = self.waiting
-        self._ready = [entry for entry in self._ready if entry[2] != task]
-        self._delayed = [entry for entry in self._delayed if entry[2] != task]
-        heapq.heapify(self._ready)
+        kept = [entry for entry in self._delayed if entry[2] != task]
+        was_delayed, self._delayed = len(kept) < len(self._delayed), kept
         heapq.heapify(self._delayed)
-        return self.waiting < before
+        return self._ready.remove(task, self._work[task].provider) or was_delayed
 
     def tick(self, now: float) -> list[Act]:
         """Look at leases, deadlines and delays."""
@@ -282,9 +279,10 @@ class Scheduler:
         pause = 0.0 if self._ticked is None else now - self._ticked
         self._ticked = now
         if pause > MAX_PAUSE_S:
-            for one in (*self._workers.values(), *self._attempts.values()):
-                one.heard += pause
+            for worker in self._workers.values():
+                worker.heard += pause
             for attempt in self._attempts.values():
+                attempt.heard += pause
                 attempt.deadline += pause
 
     def next_tick(self, now: float) -> float:
@@ -304,31 +302,34 @@ class Scheduler:
         acts: list[Act] = []
         if self.draining or self.paused:
             return acts
-        passed_over: list[tuple[int, int, str]] = []
+        passed_over: list[tuple[str, Entry]] = []
         free = sum(worker.slots - len(worker.tasks) for worker in self._workers.values())
         while self._ready and free > 0 and len(self._attempts) < self.limits.concurrency:
-            entry = heapq.heappop(self._ready)
-            task = entry[2]
-            worker = self._worker_for(task) if self._admissible(task, now) else None
+            first = self._ready.pop(lambda provider: self._has_room(provider, now))
+            if first is None:
+                break
+            task = first[1].task
+            worker = self._worker_for(task) if self._admissible(task) else None
             if worker is None:
-                passed_over.append(entry)
-                if len(passed_over) > 1000:
+                passed_over.append(first)
+                if len(passed_over) > MAX_PASSED_OVER:
                     break
                 continue
             acts.append(self._start(task, worker, now))
             free -= 1
-        for entry in passed_over:
-            heapq.heappush(self._ready, entry)
+        for provider, entry in passed_over:
+            self._ready.put_back(provider, entry)
         return acts
 
-    def _admissible(self, task: str, now: float) -> bool:
-        work, limits = self._work[task], self.limits
-        at_provider, at_repo = self._by_provider.get(work.provider, 0), self._by_repo.get(work.repo, 0)
-        if limits.per_provider is not None and at_provider >= limits.per_provider:
-            return False
-        if limits.per_repo is not None and work.repo and at_repo >= limits.per_repo:
-            return False
-        if (window := self._windows.get(work.provider)) is not None and at_provider >= window.size(now):
+    def _has_room(self, provider: str, now: float) -> bool:
+        """True if the limit and the window of a provider let one more task begin."""
+        running, most = self._by_provider.get(provider, 0), self.limits.per_provider
+        window = self._windows.get(provider)
+        return (most is None or running < most) and (window is None or running < window.size(now))
+
+    def _admissible(self, task: str) -> bool:
+        repo, most = self._work[task].repo, self.limits.per_repo
+        if most is not None and repo and self._by_repo.get(repo, 0) >= most:
             return False
         return self._affordable(task)
 
@@ -395,5 +396,5 @@ class Scheduler:
             heapq.heappush(self._delayed, (at, self._order, task))
 
     def _push(self, task: str) -> None:
-        self._order += 1
-        heapq.heappush(self._ready, (-self._work[task].priority, self._order, task))
+        work = self._work[task]
+        self._ready.push(task, work.provider, work.priority)
