@@ -120,7 +120,7 @@ def test_refusals_of_what_was_running_before_do_not_halve_again() -> None:
 
 
 def test_a_window_settles_where_the_provider_refuses() -> None:
-    """A provider that serves 20 at once, and 200 tasks that would all begin together; an hour of virtual time, in steps of two seconds."""
+    """A provider that serves 20 at once, and 200 tasks that would all begin at once; an hour of virtual time."""
     source, now = random.Random(1), 0.0
     scheduler = Scheduler([Work(f"t{at}", provider="p") for at in range(4_000)], Limits(concurrency=200))
     running: dict[str, tuple[int, float]] = {}

@@ -1,6 +1,6 @@
 """Figures of a fleet on this machine: a killed worker with many tasks, many work trees at once, money.
 
-    python tests/long/fleet_figures.py [--tasks 50] [--trees 200]
+python tests/long/fleet_figures.py [--tasks 50] [--trees 200]
 """
 
 from __future__ import annotations

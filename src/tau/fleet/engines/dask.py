@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import Any
 
 import dask.config
@@ -29,7 +30,7 @@ from tau.fleet.engines.hosted import decode_line
 from tau.records.base import encode
 from tau.records.fleet import ToWorker
 
-CONNECT_TIMEOUT_S = 30.0
+CONNECT_TIMEOUT_S = 10.0
 CLOSE_TIMEOUT_S = 10.0
 LOOK_S = 0.25
 
@@ -49,6 +50,8 @@ class DaskEngine:
 
     async def start(self) -> None:
         """Raises UsageError if the cluster cannot be reached or started."""
+        for logger in ("distributed", "distributed.client", "distributed.nanny"):
+            logging.getLogger(logger).setLevel(logging.CRITICAL)  # what matters is reported by this engine
         try:
             self._cluster = await self._make_cluster()
             target = self._address if self._cluster is None else self._cluster
@@ -86,11 +89,11 @@ class DaskEngine:
     def _receive(self, event: tuple[float, Any]) -> None:
         """An event of the topic: a line of a worker, or the loss of all workers at an address."""
         about = event[1]
-        if not about["worker"]:
+        if not about["name"]:
             for name in [name for name, link in self._links.items() if link.address == about["address"]]:
                 self._lose(name, about["reason"])
             return
-        name, line = about["worker"], decode_line(about["line"], about["reason"])
+        name, line = about["name"], decode_line(about["line"], about["reason"])
         if isinstance(line, Lost):
             self._lose(name, line.reason)
             return
@@ -171,13 +174,12 @@ class Link:
 
 async def cluster_of_file(path: str) -> Any:
     """The cluster that a YAML file describes. Raises UsageError."""
-    found = dask.config.collect_yaml([path])
+    found = list(dask.config.collect_yaml([path]))
     about: Any = found[0] if found else None
     if not isinstance(about, dict) or not isinstance(about.get("cluster"), str):
         raise UsageError(f"--engine dask:{path}: a YAML file with `cluster: module.Class` was expected.")
-    module, _, name = about["cluster"].rpartition(".")
     arguments = about.get("arguments") or {}
-    cluster = getattr(import_module(module), name)(asynchronous=True, **arguments)
+    cluster = resolve_name(about["cluster"])(asynchronous=True, **arguments)
     if inspect.isawaitable(cluster):
         cluster = await cluster
     if (workers := about.get("workers")) is not None:

@@ -33,7 +33,7 @@ class FleetWorker(WorkerPlugin):  # type: ignore[misc]
         name = worker.address.partition("://")[2]
 
         def publish(who: str, line: bytes, reason: str) -> None:
-            worker.log_event(self.name, {"address": worker.address, "worker": who, "line": line, "reason": reason})
+            worker.log_event(self.name, {"address": worker.address, "name": who, "line": line, "reason": reason})
 
         self._hosted = HostedWorker(name, root, self._slots, self._memory, publish)
         resources = worker.state.total_resources
@@ -72,7 +72,7 @@ class FleetWatch(SchedulerPlugin):  # type: ignore[misc]
         self._removing: asyncio.Future[Any] | None = None
 
     def remove_worker(self, scheduler: Any, worker: str, **about: Any) -> None:
-        message = {"address": worker, "worker": "", "line": b"", "reason": "dask has lost the worker"}
+        message = {"address": worker, "name": "", "line": b"", "reason": "dask has lost the worker"}
         scheduler.log_event(self._topic, message)
 
     def remove_client(self, scheduler: Any, client: str) -> None:
