@@ -250,6 +250,9 @@ EXTRAS = {
     },
     "websockets": {"client/links.py"},
     "uvicorn": {"serve/web/protocols.py", "serve/web/listener.py"},
+    "distributed": {"fleet/engines/dask.py", "fleet/engines/dask_plugins.py"},
+    "dask": {"fleet/engines/dask.py"},
+    "ray": {"fleet/engines/ray.py"},
 }
 
 # What type checkers know without an installation; it is never imported when the program runs.
@@ -266,6 +269,7 @@ DISTRIBUTIONS = {
     "yaml": "pyyaml",
     "google": "google-auth",
     "PIL": "pillow",
+    "dask": "distributed",
     "opentelemetry": "opentelemetry-sdk",
     "tree_sitter": "tree-sitter",
     "tree_sitter_bash": "tree-sitter-bash",

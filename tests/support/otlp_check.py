@@ -22,7 +22,9 @@ OWN: Mapping[str, str] = {
     **dict.fromkeys((names.COST_UNKNOWN, names.ABORTED, names.TOOL_IS_ERROR, names.PERMISSION_ASKED), "boolean"),
     **dict.fromkeys((names.STOP_REASON, names.BUDGET_LIMIT, names.MODE, names.DIALECT, names.THINKING), "string"),
     **dict.fromkeys((names.API, names.TOOL_DENIED_BY, names.STATE, names.LOGGER, names.RETRY_CLASS), "string"),
-    **dict.fromkeys((names.PERMISSION_ANSWER, names.SANDBOX_LEVEL, names.FLEET_RUN, names.FLEET_TASK), "string"),
+    **dict.fromkeys(
+        (names.PERMISSION_ANSWER, names.SANDBOX_LEVEL, names.FLEET_RUN, names.FLEET_TASK, names.FLEET_OUTCOME), "string"
+    ),
 }
 TYPES: Mapping[str, Any] = {**REGISTRY["attributes"], **OWN}
 CONTENT = {
@@ -58,7 +60,7 @@ SPANS: Mapping[str, tuple[str, set[str]]] = {
     ),
     names.INVOKE_WORKFLOW: (
         "gen_ai.invoke_workflow.internal",
-        {names.WORKFLOW_NAME, names.FLEET_RUN, names.FLEET_TASK, names.FLEET_ATTEMPT},
+        {names.WORKFLOW_NAME, names.FLEET_RUN, names.FLEET_TASK, names.FLEET_ATTEMPT, names.FLEET_OUTCOME},
     ),
 }
 EVENTS: Mapping[str, set[str]] = {

@@ -16,11 +16,14 @@ from tau.cli.command_help import COMMAND_HELP
 from tau.core.checks.exit_codes import ANSWERED, FAILED
 from tau.errors import UsageError
 from tau.fleet import worker
+from tau.fleet.capacity import parse_bytes
 from tau.fleet.coordinator import summary
 from tau.fleet.export import FORMATS, export
 from tau.fleet.fleet import Fleet, load_tasks
 from tau.fleet.folder import FleetFolder
 from tau.fleet.progress import Progress
+from tau.fleet.repair import repair_command
+from tau.fleet.stopping import stop_command
 from tau.records.base import parse
 from tau.runtime.terminal import emit, say
 from tau.store.paths import agent_dir
@@ -57,6 +60,8 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--workers", type=_positive, default=0, help="local worker processes (one per processor)")
     run.add_argument("--per-worker", type=_positive, default=50, help="agents of one worker (%(default)s)")
     run.add_argument("--worker", action="append", default=[], metavar="COMMAND", help="a command that starts a worker")
+    run.add_argument("--engine", default="local", help="local, dask[:ADDRESS|:FILE.yaml] or ray[:ADDRESS]")
+    run.add_argument("--worker-memory", type=parse_bytes, default=2 * 1024**3, metavar="2G", help="then it is replaced")
     run.add_argument("--sandbox", choices=("workspace", "strict", "none"), default="workspace")
     run.add_argument("--keep", choices=("never", "failed", "always"), default="never", help="keep work trees")
     run.add_argument("--changed", choices=("refuse", "redo", "keep"), default="refuse", help="tasks that changed")
@@ -74,15 +79,23 @@ def _parser() -> argparse.ArgumentParser:
     retry.set_defaults(handler=_retry)
     retry.add_argument("out", type=Path)
     retry.add_argument("--outcome", action="append", required=True)
+    stopping = commands.add_parser("stop", help="let a running fleet start nothing more, or give up a task")
+    stopping.set_defaults(handler=stop_command)
+    stopping.add_argument("out", type=Path)
+    stopping.add_argument("task", nargs="?")
+    repaired = commands.add_parser("repair", help="make a damaged ledger again from the results; deletes nothing")
+    repaired.set_defaults(handler=repair_command)
+    repaired.add_argument("out", type=Path)
     exported = commands.add_parser("export", help="write the results in a format")
     exported.set_defaults(handler=_export)
     exported.add_argument("out", type=Path)
     exported.add_argument("--format", choices=sorted(FORMATS), default="jsonl")
     exported.add_argument("-o", "--output", type=Path)
     work = commands.add_parser("worker", help="take orders on stdin (started by a fleet)")
-    work.set_defaults(handler=lambda given: worker.main(given.root, given.slots, _labels(given.label)))
+    work.set_defaults(handler=lambda given: worker.main(given.root, given.slots, _labels(given.label), given.memory))
     work.add_argument("--root", default=str(Path.cwd() / ".tau-fleet"), help="folder for work trees")
     work.add_argument("--slots", type=_positive, default=50)
+    work.add_argument("--memory", type=int, default=0, help="bytes after which it ends and is replaced")
     work.add_argument("--label", action="append", default=[], metavar="NAME=VALUE")
     return parser
 
@@ -129,6 +142,8 @@ async def _run_fleet(given: argparse.Namespace, tasks: Sequence[Any]) -> int:
         "worker_count": given.workers,
         "per_worker": given.per_worker,
         "workers": given.worker,
+        "worker_memory": given.worker_memory,
+        "engine": given.engine,
         "sandbox": given.sandbox,
         "keep": given.keep,
         "changed": given.changed,

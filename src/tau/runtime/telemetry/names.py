@@ -75,7 +75,9 @@ TOOL_EXIT_CODE: Final = "tau.tool.exit_code"
 TOOL_OUTPUT_BYTES: Final = "tau.tool.output_bytes"
 STATE: Final = "tau.state"
 LOGGER: Final = "tau.logger"
-FLEET_RUN, FLEET_TASK, FLEET_ATTEMPT = (f"tau.fleet.{name}" for name in ("run", "task", "attempt"))
+FLEET_RUN, FLEET_TASK, FLEET_ATTEMPT, FLEET_OUTCOME = (
+    f"tau.fleet.{name}" for name in ("run", "task", "attempt", "outcome")
+)
 
 # Events in spans.
 EVENT_FIRST_CHUNK: Final = "tau.first_chunk"

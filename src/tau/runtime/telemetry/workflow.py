@@ -33,6 +33,9 @@ class WorkflowTelemetry:
     def get_tracer(self, *args: Any, **keywords: Any) -> Any:
         return self._sdk.tracer
 
+    def set(self, attribute: str, value: str) -> None:
+        self._span.set_attribute(attribute, value)
+
     def failed(self, error_type: str) -> None:
         self._sdk.fail(self._span, error_type)
 
