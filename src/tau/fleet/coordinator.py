@@ -44,6 +44,7 @@ class FleetOptions(Value):
     sandbox: str = "none"
     keep: str = "never"
     drain_s: float = 600.0
+    mirror: str | None = None
 
 
 class Coordinator:
@@ -191,6 +192,7 @@ class Coordinator:
             base=self._bases.get(act.task),
             sandbox=self._options.sandbox,
             keep=self._options.keep,  # type: ignore[arg-type]
+            mirror=self._options.mirror,
         )
 
     def _note(self, kind: str, about: str) -> None:
@@ -200,9 +202,9 @@ class Coordinator:
 
 def recover(folder: FleetFolder, ledger: Ledger, tasks: Sequence[NamedTask]) -> list[Result]:
     """At a start: take results that workers have written and an earlier coordinator did not store."""
-    numbers, found = ledger.numbers(), []
+    under_way, found = ledger.open_attempts(), []
     for task in tasks:
-        number = numbers.get(task.id, 0)
+        number = under_way.get(task.id, 0)
         result = folder.stored_result(task.id, number) if number else None
         if result is not None and result.task_hash == task.hash and result.outcome not in ("failed", "stopped"):
             found.append(result)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import hashlib
-import os
 import shutil
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
+from tau.core.fleet.tasks import is_url
 from tau.fleet.git import GitError, git
+from tau.fleet.locks import locked
+from tau.fleet.mirror import mirrored
 from tau.records.fleet import Order, Patch, Workspace
 
 PATCH_LIMIT = 64 * 1024 * 1024
+FICLONE = 0x40049409  # ioctl: share the blocks of a file until one of the two changes
 
 
 def kind_of(order: Order) -> Workspace:
@@ -32,10 +33,14 @@ class WorkFolder:
         name = f"{order.task.id}-{order.number}"
         self.path = Path(order.task.repo or ".") if self._kind == "in-place" else root / "work" / name
         self.base = order.base
+        self._repo = order.task.repo
 
     async def prepare(self) -> None:
         """Make the folder. Raises GitError or OSError."""
-        repo = self._order.task.repo
+        if self._repo is not None and is_url(self._repo):
+            mirrors = Path(self._order.mirror) if self._order.mirror else self._root / "mirrors"
+            self._repo = await mirrored(mirrors, self._repo, self.base)
+        repo = self._repo
         self.path.parent.mkdir(parents=True, exist_ok=True)
         if self._kind == "empty":
             self.path.mkdir(mode=0o700)
@@ -82,7 +87,7 @@ class WorkFolder:
 
     async def remove(self) -> None:
         """Remove the folder, and the entry of a work tree in its repository."""
-        repo = self._order.task.repo
+        repo = self._repo
         if self._kind == "in-place":
             return
         await asyncio.to_thread(shutil.rmtree, self.path, True)
@@ -92,17 +97,15 @@ class WorkFolder:
 
 
 def _copy(source: str, to: Path) -> None:
-    shutil.copytree(source, to, symlinks=True)
+    shutil.copytree(source, to, symlinks=True, copy_function=_copy_file)
 
 
-@asynccontextmanager
-async def locked(folder: Path, name: str) -> AsyncIterator[None]:
-    """Exclude all other workers of the fleet on this machine."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / hashlib.sha256(os.path.realpath(name).encode()).hexdigest()[:24]
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+def _copy_file(source: str, to: str) -> str:
+    """Copy a file, by reference where the file system can."""
     try:
-        await asyncio.to_thread(fcntl.flock, handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
+        with open(source, "rb") as old, open(to, "wb") as new:
+            fcntl.ioctl(new.fileno(), FICLONE, old.fileno())
+    except OSError:
+        return shutil.copy2(source, to)
+    shutil.copystat(source, to)
+    return to

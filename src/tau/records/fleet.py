@@ -142,6 +142,10 @@ class Order(ToWorker, tag="order"):
     base: str | None = None
     sandbox: str = "none"
     keep: Literal["never", "failed", "always"] = "never"
+    mirror: str | None = None
+    """folder for copies of repositories that a URL names"""
+    dry_run: bool = False
+    """only check that the task could begin: its model, its key and the sandbox"""
 
 
 class Stop(ToWorker, tag="stop"):

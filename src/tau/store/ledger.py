@@ -144,6 +144,10 @@ class Ledger:
             done = self._db.execute("update attempt set ended=?, how=? where ended is null", (now, how))
             return done.rowcount
 
+    def open_attempts(self) -> Mapping[str, int]:
+        """The attempts that were under way when the coordinator ended: task and number."""
+        return dict(self._db.execute("select task, max(number) from attempt where ended is null group by task"))
+
     def numbers(self) -> Mapping[str, int]:
         """The highest number of an attempt of each task."""
         return dict(self._db.execute("select task, max(number) from attempt group by task"))
@@ -174,11 +178,14 @@ class Ledger:
                     self.end_attempt(result.id, result.attempt, result.outcome, now)
         return stored
 
-    def forget_results(self, outcomes: Sequence[str]) -> int:
-        """Make tasks with these outcomes wait again."""
+    def forget_results(self, tasks: Iterable[str]) -> int:
+        """Make tasks wait again. Returns how many had a result."""
         with self.transaction():
-            marks = ", ".join("?" * len(outcomes))
-            return self._db.execute(f"delete from result where outcome in ({marks})", list(outcomes)).rowcount
+            return self._db.executemany("delete from result where task=?", [(id,) for id in tasks]).rowcount
+
+    def outcomes(self) -> Mapping[str, str]:
+        """The outcome of each task that has a result."""
+        return dict(self._db.execute("select task, outcome from result"))
 
     def results(self) -> Iterator[bytes]:
         """The final results as JSON, in the order of the tasks."""
