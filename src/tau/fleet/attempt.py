@@ -15,6 +15,7 @@ import tau
 from tau.core.models.failures import is_transient
 from tau.errors import TauError
 from tau.fleet.git import GitError
+from tau.fleet.mirror import mirror_of
 from tau.fleet.probe import sandbox_problem
 from tau.fleet.task_inputs import read_attachments, remaining, used_up
 from tau.fleet.workspace import WorkFolder
@@ -82,32 +83,10 @@ class AttemptRun:
         await asyncio.to_thread(self._keep)
         return self.result
 
-    async def _rehearse(self) -> Result:
-        """A dry run: everything that an attempt needs, and nothing else. The result says what is missing."""
-        try:
-            await self._check_machine()
-            await self.work.prepare()
-            async with self._open() as agent:
-                agent._require_handle().models.ready()
-            self._set(outcome="done")
-        except (TaskFailed, GitError, OSError, TauError, TimeoutError) as error:
-            self._set(outcome="failed", error=str(error) or type(error).__name__)
-        finally:
-            await asyncio.to_thread(shutil.rmtree, self._draft, True)
-        return self.result
-
-    async def _check_machine(self) -> None:
-        """Raises TaskFailed if this machine lacks the sandbox or a variable."""
-        task = self._order.task
-        if missing := [name for name in task.env if name not in os.environ]:
-            raise TaskFailed(f"env: this worker has no variable {', '.join(missing)}")
-        if (problem := await sandbox_problem(task.sandbox or self._order.sandbox)) is not None:
-            raise TaskFailed(f"sandbox: {problem}")
-
     async def _work(self) -> None:
         task, started = self._order.task, time.monotonic()
         await self._check_machine()
-        await self.work.prepare()
+        await self.work.prepare(await mirror_of(self._order, self._root))
         self._set(base=self.work.base)
         async with self._open() as agent:
             self._set(model=f"{agent.model.provider}/{agent.model.id}" if agent.model else "")
@@ -161,7 +140,7 @@ class AttemptRun:
         )
 
     def _variables(self) -> dict[str, str]:
-        """The environment of the worker, with the variables that the task names."""
+        """Keys, proxies and what programs need; of other variables only those that the task names."""
         return {**self._environment, **{name: os.environ[name] for name in self._order.task.env if name in os.environ}}
 
     def _on_event(self, event: Any) -> None:
@@ -264,3 +243,25 @@ class AttemptRun:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+    async def _rehearse(self) -> Result:
+        """A dry run: everything that an attempt needs, and nothing else. The result says what is missing."""
+        try:
+            await self._check_machine()
+            await self.work.prepare(await mirror_of(self._order, self._root))
+            async with self._open() as agent:
+                agent._require_handle().models.ready()
+            self._set(outcome="done")
+        except (TaskFailed, GitError, OSError, TauError, TimeoutError) as error:
+            self._set(outcome="failed", error=str(error) or type(error).__name__)
+        finally:
+            await asyncio.to_thread(shutil.rmtree, self._draft, True)
+        return self.result
+
+    async def _check_machine(self) -> None:
+        """Raises TaskFailed if this machine lacks the sandbox or a variable."""
+        task = self._order.task
+        if missing := [name for name in task.env if name not in os.environ]:
+            raise TaskFailed(f"env: this worker has no variable {', '.join(missing)}")
+        if (problem := await sandbox_problem(task.sandbox or self._order.sandbox)) is not None:
+            raise TaskFailed(f"sandbox: {problem}")

@@ -95,7 +95,7 @@ async def _run_fleet(given: argparse.Namespace, tasks: Sequence[NamedTask]) -> i
         ids = await fleet.add_tasks(tasks)
         interrupts = _Interrupts(fleet, given.drain)
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, interrupts.received)
-        interrupts.running = asyncio.create_task(fleet.run(tasks=ids))
+        interrupts.running = asyncio.create_task(fleet.run(only=ids))
         await _show_progress(fleet, interrupts.running, watch=given.watch)
         counts = fleet.counts(ids)
         _say_end(fleet, ids)

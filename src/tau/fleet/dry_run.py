@@ -13,8 +13,9 @@ from tau import __version__
 from tau.core.checks.exit_codes import ANSWERED, USAGE
 from tau.core.fleet.tasks import NamedTask, is_url
 from tau.errors import UsageError
+from tau.fleet.checks import check_money, resolve_bases
 from tau.fleet.engines import Engine, Lost
-from tau.fleet.fleet import Fleet, resolve_bases
+from tau.fleet.fleet import Fleet
 from tau.fleet.folder import FleetFolder
 from tau.fleet.git import GitError, git
 from tau.fleet.task_files import missing_files
@@ -36,7 +37,7 @@ async def dry_run(tasks: Sequence[NamedTask], config: Mapping[str, Any], out: Pa
         is_local = not config["workers"] and config.get("engine", "local") == "local"
         # Local workers are all alike: one answers for all.
         fleet = Fleet(scratch, **{**config, "worker_count": 1} if is_local else config)
-        problems += _money(fleet, tasks)
+        problems += _money(tasks, fleet.config.max_cost)
         problems += await _workers(fleet, tasks, 1 if is_local else None)
     for problem in problems[:MAX_SHOWN]:
         say(problem)
@@ -60,9 +61,9 @@ def _compared(tasks: Sequence[NamedTask], out: Path, config: Mapping[str, Any]) 
     return [f"Task {task.id} has changed" for task in tasks if known.get(task.id, task.hash) != task.hash]
 
 
-def _money(fleet: Fleet, tasks: Sequence[NamedTask]) -> list[str]:
+def _money(tasks: Sequence[NamedTask], max_cost: float | None) -> list[str]:
     try:
-        fleet._check_money(tasks)
+        check_money(tasks, max_cost)
     except UsageError as error:
         return [str(error)]
     return []

@@ -9,61 +9,52 @@ import platform
 import shutil
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from tau import __version__
 from tau.core.fleet.scheduler import Limits
-from tau.core.fleet.tasks import NamedTask, is_url, read_task
+from tau.core.fleet.tasks import NamedTask
 from tau.errors import UsageError
+from tau.fleet.added_tasks import Tasks, named_tasks
 from tau.fleet.callbacks import Check, OnResult, Prepare, check_unstored, checking_engine
+from tau.fleet.checks import check_money, check_sandbox, resolve_bases
 from tau.fleet.coordinator import Coordinator, FleetOptions, recover
 from tau.fleet.engines import Engine
 from tau.fleet.engines.pipes import PipeEngine, local_command
 from tau.fleet.folder import FleetFolder
-from tau.fleet.git import GitError, resolve
-from tau.fleet.mirror import mirrored
-from tau.fleet.probe import sandbox_problem
-from tau.fleet.task_files import load_tasks, with_absolute_paths
-from tau.records.base import Value, convert, encode, parse, replace
+from tau.records.base import Value, convert, encode, parse
 from tau.records.fleet import Result, Task
 from tau.store.ledger import Ledger, StoredTask
 from tau.store.paths import agent_dir
 
 Changed = Literal["refuse", "redo", "keep"]
-Tasks = str | os.PathLike[str] | Iterable[NamedTask | Task | Mapping[str, Any]]
 
 
 class FleetConfig(Value):
-    """How a fleet runs. `workers` are command lines; without any, `worker_count` local processes."""
+    """How a fleet runs. `workers` are command lines; without any, `worker_count` local processes.
+
+    `concurrency` is the number of agents at once, `per_provider` and `per_repo` that for one provider or repository,
+    `per_worker` that of one worker process. `max_cost` is in dollars, for the whole fleet: every task then needs a
+    `maxCost` of its own. `sandbox` is for tasks that name none. `keep` says which work folders are kept ("never",
+    "failed", "always"), `changed` what happens to tasks that are not what they were ("refuse", "redo", "keep").
+    `mirror` is a folder for copies of repositories that a URL names.
+    """
 
     concurrency: int = 8
-    """agents at once"""
     per_provider: int | None = None
-    """agents at once for one provider"""
     per_repo: int | None = None
-    """agents at once for one repository"""
     max_cost: float | None = None
-    """dollars for the whole fleet; every task then needs a `maxCost` of its own"""
     worker_count: int = 0
-    """local worker processes; 0: one per processor"""
     per_worker: int = 50
-    """agents of one worker"""
     workers: Sequence[str] = ()
-    """commands that start workers"""
     engine: str = "local"
-    """what starts the workers"""
     sandbox: str = "none"
-    """sandbox level of tasks that name none"""
     keep: str = "never"
-    """which work folders are kept: "never", "failed" or "always\""""
     changed: Changed = "refuse"
-    """tasks that are not what they were: "refuse", "redo" or "keep\""""
     drain_s: float = 600.0
-    """seconds for tasks to end after the first Ctrl+C"""
     mirror: str | None = None
-    """folder for copies of repositories that a URL names"""
 
 
 class Fleet:
@@ -128,11 +119,7 @@ class Fleet:
 
     async def add_tasks(self, tasks: Tasks, defaults: Mapping[str, Any] | None = None) -> list[str]:
         """Add tasks, as `add` does. Returns their ids."""
-        usual = defaults or {}
-        given = load_tasks(Path(tasks), usual) if isinstance(tasks, str | os.PathLike) else tasks
-        named = [_named(task, number, usual, self._prepare) for number, task in enumerate(given, 1)]
-        if repeated := [id for id, count in Counter(task.id for task in named).items() if count > 1]:
-            raise UsageError(f"Two tasks have the id {repeated[0]}.")
+        named = named_tasks(tasks, defaults or {}, self._prepare)
         known = {one.id: one.hash for one in self.ledger.tasks()}
         changed = [task for task in named if known.get(task.id, task.hash) != task.hash]
         if changed and self.config.changed == "refuse":
@@ -148,41 +135,46 @@ class Fleet:
             self.ledger.add([(task.id, task.hash, task.task) for task in named], time.time())
         return [task.id for task in named]
 
-    async def run(self, on_result: OnResult | None = None, tasks: Sequence[str] | None = None) -> Mapping[str, int]:
+    async def run(
+        self, on_result: OnResult = lambda result: None, *, only: Sequence[str] | None = None
+    ) -> Mapping[str, int]:
         """Work until every task has a result. Returns the number of tasks by outcome; "" counts those without one.
 
-        `tasks` are ids, in the order in which they should begin; None means all tasks of the fleet.
+        `only` are ids, in the order in which they should begin; None means all tasks of the fleet.
         """
-        self._write_about()
-        tell = on_result or (lambda result: None)
         await check_unstored(self.folder, self.ledger.open_attempts(), self._check)
-        for result in recover(self.folder, self.ledger, self._open_tasks(None)):
-            tell(result)
+        self._write_about()
+        tasks = [_stored(one) for one in self.ledger.open_tasks()]
+        for result in recover(self.folder, self.ledger, tasks):
+            on_result(result)
         self.folder.rewrite_results(self.ledger.results())
-        waiting = self._open_tasks(tasks)
+        waiting = self._open_tasks(only)
         if waiting:
-            self._check_money(waiting)
-            bases = await resolve_bases(waiting, self.mirror)
-            await self._check_sandbox(waiting)
             config = self.config
+            check_money(waiting, config.max_cost)
+            bases = await resolve_bases(waiting, self.mirror)
+            if not config.workers and config.engine == "local":
+                await check_sandbox(waiting, config.sandbox)
             limits = Limits(config.concurrency, config.per_provider, config.per_repo, config.max_cost)
             options = FleetOptions(limits, config.sandbox, config.keep, config.drain_s, config.mirror)
             engine = checking_engine(self._engine(), self._check)
-            self.coordinator = Coordinator(self.folder, self.ledger, engine, waiting, options, bases, on_result=tell)
+            self.coordinator = Coordinator(
+                self.folder, self.ledger, engine, waiting, options, bases, on_result=on_result
+            )
             await self.coordinator.run()
-        return self.counts(tasks)
+        return self.counts(only)
 
-    async def results(self, tasks: Sequence[str] | None = None) -> AsyncIterator[Result]:
+    async def results(self, *, only: Sequence[str] | None = None) -> AsyncIterator[Result]:
         """Run the fleet, and yield each final result when it is there; results of earlier runs first."""
         queue: asyncio.Queue[Result | None] = asyncio.Queue()
-        wanted = None if tasks is None else set(tasks)
+        wanted = None if only is None else set(only)
         for result in self.stored_results():
             if wanted is None or result.id in wanted:
                 queue.put_nowait(result)
 
         async def run() -> None:
             try:
-                await self.run(queue.put_nowait, tasks)
+                await self.run(queue.put_nowait, only=only)
             finally:
                 queue.put_nowait(None)
 
@@ -193,18 +185,19 @@ class Fleet:
             await running
         finally:
             running.cancel()
+            await asyncio.wait([running])  # it ends its workers
 
     def stored_results(self) -> Iterator[Result]:
         """The final results that the ledger holds, in the order of the tasks."""
         for record in self.ledger.results():
             yield convert(parse(record), Result)
 
-    def counts(self, tasks: Sequence[str] | None = None) -> dict[str, int]:
-        """The number of tasks by outcome; "" counts those without a result."""
-        if tasks is None:
+    def counts(self, only: Sequence[str] | None = None) -> dict[str, int]:
+        """The number of tasks by outcome, of all or of some; "" counts those without a result."""
+        if only is None:
             return dict(self.ledger.counts())
         outcomes = self.ledger.outcomes()
-        return dict(Counter(outcomes.get(id, "") for id in tasks))
+        return dict(Counter(outcomes.get(id, "") for id in only))
 
     def _open_tasks(self, ids: Sequence[str] | None) -> list[NamedTask]:
         found = {one.id: _stored(one) for one in self.ledger.open_tasks()}
@@ -231,24 +224,6 @@ class Fleet:
         if source.exists():
             shutil.copyfile(source, to / "models.json")
 
-    def _check_money(self, tasks: Sequence[NamedTask]) -> None:
-        if self.config.max_cost is not None:
-            without = next((task.id for task in tasks if task.task.budget.max_cost is None), None)
-            if without is not None:
-                raise UsageError(f"Task {without} has no budget.maxCost: with --max-cost every task needs one.")
-
-    async def _check_sandbox(self, tasks: Sequence[NamedTask]) -> None:
-        """Raises UsageError if this machine has no sandbox; workers elsewhere say so for each task."""
-        config = self.config
-        if config.workers or config.engine != "local":
-            return
-        for level in sorted({task.task.sandbox or config.sandbox for task in tasks}):
-            if (problem := await sandbox_problem(level)) is not None:
-                raise UsageError(
-                    f"The sandbox {level} does not work here: {problem.rstrip('.')}. "
-                    "With --sandbox none, commands of tasks run without it."
-                )
-
     def _write_about(self) -> None:
         about = {
             "tau": __version__,
@@ -267,7 +242,7 @@ async def run(
     defaults: Mapping[str, Any] | None = None,
     prepare: Prepare | None = None,
     check: Check | None = None,
-    on_result: OnResult | None = None,
+    on_result: OnResult = lambda result: None,
     **config: Any,
 ) -> list[Result]:
     """Run tasks as a fleet and return their results, in the order of the tasks.
@@ -278,46 +253,10 @@ async def run(
     """
     async with Fleet(out, prepare=prepare, check=check, **config) as fleet:
         ids = await fleet.add_tasks(tasks, defaults)
-        await fleet.run(on_result, tasks=ids)
+        await fleet.run(on_result, only=ids)
         found = {result.id: result for result in fleet.stored_results()}
         return [found[id] for id in ids if id in found]
 
 
-def _named(
-    task: NamedTask | Task | Mapping[str, Any], number: int, defaults: Mapping[str, Any], prepare: Prepare | None
-) -> NamedTask:
-    if isinstance(task, NamedTask):
-        found: NamedTask | str = task
-    elif isinstance(task, Task):
-        found = read_task(encode(task), {})
-    else:
-        found = read_task(encode(dict(task)), defaults)
-    if isinstance(found, NamedTask) and prepare is not None:
-        found = read_task(encode(prepare(replace(found.task, id=found.id))), {})
-    if isinstance(found, str):
-        raise UsageError(f"Task {number} is not valid: {found}")
-    return NamedTask(found.id, found.hash, with_absolute_paths(found.task, Path.cwd()))
-
-
 def _stored(stored: StoredTask) -> NamedTask:
     return NamedTask(stored.id, stored.hash, convert(parse(stored.line), Task))
-
-
-async def resolve_bases(tasks: Sequence[NamedTask], mirrors: Path) -> dict[str, str]:
-    """The commit of each task with a repository, resolved once. Raises UsageError."""
-    known: dict[tuple[str, str | None], str] = {}
-    local: dict[str, str] = {}
-    bases: dict[str, str] = {}
-    for task in tasks:
-        repo, base = task.task.repo, task.task.base
-        if repo is None or task.task.workspace in ("copy", "in-place"):
-            continue
-        try:
-            if is_url(repo) and repo not in local:
-                local[repo] = await mirrored(mirrors, repo, refresh=True)
-            if (repo, base) not in known:
-                known[repo, base] = await resolve(local.get(repo, repo), base)
-        except (GitError, OSError) as error:
-            raise UsageError(f"Task {task.id}: repo {repo}: {error}") from None
-        bases[task.id] = known[repo, base]
-    return bases

@@ -6,8 +6,10 @@ import hashlib
 import shutil
 from pathlib import Path
 
+from tau.core.fleet.tasks import is_url
 from tau.fleet.git import GitError, git
-from tau.fleet.locks import locked
+from tau.fleet.workspace import locked
+from tau.records.fleet import Order
 
 
 async def mirrored(folder: Path, url: str, commit: str | None = None, *, refresh: bool = False) -> str:
@@ -26,6 +28,14 @@ async def mirrored(folder: Path, url: str, commit: str | None = None, *, refresh
         elif refresh or (commit is not None and not await _has(path, commit)):
             await git(str(path), "fetch", "--quiet", "--tags", "origin", "+refs/heads/*:refs/heads/*")
     return str(path)
+
+
+async def mirror_of(order: Order, root: Path) -> str | None:
+    """The local copy of the repository of an order, if a URL names it. Raises GitError."""
+    repo = order.task.repo
+    if repo is None or not is_url(repo):
+        return None
+    return await mirrored(Path(order.mirror) if order.mirror else root / "mirrors", repo, order.base)
 
 
 async def _has(repo: Path, commit: str) -> bool:

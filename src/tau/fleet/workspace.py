@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import hashlib
+import os
 import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
-from tau.core.fleet.tasks import is_url
 from tau.fleet.git import GitError, git
-from tau.fleet.locks import locked
-from tau.fleet.mirror import mirrored
 from tau.records.fleet import Order, Patch, Workspace
 
 PATCH_LIMIT = 64 * 1024 * 1024
@@ -35,12 +35,9 @@ class WorkFolder:
         self.base = order.base
         self._repo = order.task.repo
 
-    async def prepare(self) -> None:
-        """Make the folder. Raises GitError or OSError."""
-        if self._repo is not None and is_url(self._repo):
-            mirrors = Path(self._order.mirror) if self._order.mirror else self._root / "mirrors"
-            self._repo = await mirrored(mirrors, self._repo, self.base)
-        repo = self._repo
+    async def prepare(self, mirror: str | None = None) -> None:
+        """Make the folder; `mirror` is the local copy of a repository that a URL names. Raises GitError or OSError."""
+        self._repo = repo = mirror or self._repo
         self.path.parent.mkdir(parents=True, exist_ok=True)
         if self._kind == "empty":
             self.path.mkdir(mode=0o700)
@@ -109,3 +106,16 @@ def _copy_file(source: str, to: str) -> str:
         return shutil.copy2(source, to)
     shutil.copystat(source, to)
     return to
+
+
+@asynccontextmanager
+async def locked(folder: Path, name: str) -> AsyncIterator[None]:
+    """Exclude all other workers of the fleet on this machine."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / hashlib.sha256(os.path.realpath(name).encode()).hexdigest()[:24]
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        await asyncio.to_thread(fcntl.flock, handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
