@@ -1,4 +1,4 @@
-"""The API reference, docs/api.md: every public name of `tau`, `tau.sync`, `tau.events`, `tau.extension` and `tau.fleet`.
+"""The API reference, docs/api.md: every public name of `tau` and of `tau.sync`, `events`, `extension` and `fleet`.
 
 Signatures and descriptions come from the code. A public name without a docstring is an error, and so is a constant
 or type alias that CONSTANTS does not describe.

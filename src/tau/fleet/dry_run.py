@@ -152,7 +152,8 @@ async def _heard(engine: Engine, expected: int | None, asked: Mapping[str, str])
     """Lines of workers, until all that are expected have answered everything, or time is over."""
     lines = engine.heard()
     loop = asyncio.get_running_loop()
-    end, known = loop.time() + WORKER_S, set()
+    end = loop.time() + WORKER_S
+    known: set[str] = set()
     while True:
         complete = len(known) >= (expected or 1) and not asked
         if complete and expected is not None:

@@ -48,7 +48,7 @@ class FleetFolder:
         try:
             view = LedgerView(path)
         except LedgerError as error:
-            raise UsageError(f"{error}. `tau fleet repair {self.path}` makes a new ledger from the results.") from None
+            raise UsageError(str(error)) from None
         try:
             yield view
         finally:

@@ -49,8 +49,11 @@ class LedgerView:
         try:
             self._db = sqlite3.connect(f"file:{_quoted(path)}?mode=ro", uri=True, isolation_level=None, timeout=10)
             self._db.execute("select 1 from task limit 1")
+        except sqlite3.OperationalError as error:  # such as one that is just being made
+            raise LedgerError(f"{path}: {error}.") from None
         except sqlite3.DatabaseError as error:
-            raise LedgerError(f"{path}: {error}") from None
+            hint = f"`tau fleet repair {path.parent}` makes a new one from the results."
+            raise LedgerError(f"{path}: {error}. {hint}") from None
 
     def counts(self) -> Mapping[str, int]:
         """How many tasks have which outcome; "" counts those without a result."""

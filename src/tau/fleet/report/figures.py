@@ -28,7 +28,7 @@ class Group(NamedTuple):
 class Bin(NamedTuple):
     low: float
     high: float
-    count: int
+    tasks: int
 
 
 def seconds_of(result: Result) -> float:

@@ -34,7 +34,11 @@ def write_report(folder: FleetFolder, to: Path | None = None) -> Path:
         waiting = view.waiting()
     path = to or folder.path / "report.html"
     page = report_page(results, waiting, folder)
-    replace_file(path, lambda draft: draft.write_text(page, encoding="utf-8", errors="replace") and None)
+
+    def write(draft: Path) -> None:
+        draft.write_text(page, encoding="utf-8", errors="replace")
+
+    replace_file(path, write)
     return path
 
 
@@ -117,14 +121,14 @@ def _chart(results: Sequence[Result]) -> str:
     bins = figures.histogram([figures.seconds_of(result) for result in results])
     if not bins:
         return ""
-    highest, width = max(one.count for one in bins), CHART_WIDTH / len(bins)
+    highest, width = max(one.tasks for one in bins), CHART_WIDTH / len(bins)
     bars = "".join(
-        f'<rect x="{at * width + 1:.1f}" y="{CHART_HEIGHT * (1 - one.count / highest):.1f}" width="{width - 2:.1f}" '
-        f'height="{CHART_HEIGHT * one.count / highest:.1f}"><title>{one.count:,} tasks: {_seconds(one.low)} to '
+        f'<rect x="{at * width + 1:.1f}" y="{CHART_HEIGHT * (1 - one.tasks / highest):.1f}" width="{width - 2:.1f}" '
+        f'height="{CHART_HEIGHT * one.tasks / highest:.1f}"><title>{one.tasks:,} tasks: {_seconds(one.low)} to '
         f"{_seconds(one.high)}</title></rect>"
         for at, one in enumerate(bins)
     )
-    most = max(bins, key=lambda one: one.count)
+    most = max(bins, key=lambda one: one.tasks)
     said = (
         f"How long {len(results):,} tasks took: {_seconds(bins[0].low)} to {_seconds(bins[-1].high)}, "
         f"most of them {_seconds(most.low)} to {_seconds(most.high)}."
