@@ -132,10 +132,12 @@ def test_the_time_left_has_a_spread() -> None:
 
 
 def test_times_are_written_for_people() -> None:
-    assert [duration(seconds) for seconds in (5, 600, 12000, 500_000)] == ["5 s", "10 min", "3 h 20 min", "5.8 days"]
+    assert [duration(seconds) for seconds in (5, 125, 600, 12000, 500_000)] == [
+        *("5 s", "2.1 min", "10 min", "3 h 20 min", "5.8 days")
+    ]
     estimate = time_left(100, 100, 600.0)
     assert estimate is not None
-    assert interval(estimate) == "8 to 12 min"
+    assert interval(estimate) == "8.1 to 12 min"
 
 
 def test_a_snapshot_says_what_happens(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import fcntl
 import hashlib
 import os
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Set
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -47,9 +47,13 @@ class WorkFolder:
             await git(str(self.path.parent), "clone", "--quiet", "--no-checkout", "--", repo, str(self.path))
             await git(str(self.path), "checkout", "--quiet", "--detach", self.base or "HEAD")
         elif self._kind == "copy" and repo is not None:
-            await asyncio.to_thread(_copy, repo, self.path)
+            await asyncio.to_thread(_copy, repo, self.path, self._own_folders())
         if self.base is None and (self.path / ".git").exists():
             self.base = (await git(str(self.path), "rev-parse", "HEAD")).decode().strip()
+
+    def _own_folders(self) -> set[str]:
+        """The folders of the fleet, which may lie inside a folder that is copied."""
+        return {os.path.realpath(self._root), os.path.realpath(Path(self._order.folder).parent.parent.parent)}
 
     async def _add_worktree(self, repo: str) -> None:
         """Concurrent additions to one repository disturb each other: one at a time, the checkout outside the lock."""
@@ -93,8 +97,12 @@ class WorkFolder:
                 await git(repo, "worktree", "prune")
 
 
-def _copy(source: str, to: Path) -> None:
-    shutil.copytree(source, to, symlinks=True, copy_function=_copy_file)
+def _copy(source: str, to: Path, without: Set[str]) -> None:
+    def ignored(folder: str, names: list[str]) -> list[str]:
+        real = os.path.realpath(folder)
+        return [name for name in names if os.path.join(real, name) in without]
+
+    shutil.copytree(source, to, symlinks=True, ignore=ignored, copy_function=_copy_file)
 
 
 def _copy_file(source: str, to: str) -> str:

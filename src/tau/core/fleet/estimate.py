@@ -36,9 +36,11 @@ def time_left(left: int, ended: int, seconds: float) -> Estimate | None:
 
 
 def duration(seconds: float) -> str:
-    """A length of time for people: "48 s", "12 min", "3 h 20 min"."""
+    """A length of time for people: "48 s", "2.5 min", "12 min", "3 h 20 min"."""
     if seconds < 90:
         return f"{seconds:.0f} s"
+    if seconds < 600:
+        return f"{seconds / 60:.1f} min"
     minutes = round(seconds / 60)
     if minutes < 90:
         return f"{minutes} min"

@@ -89,11 +89,11 @@ def _facts(results: Sequence[Result], waiting: Sequence[str]) -> str:
     unknown = any(result.cost_unknown for result in results)
     facts = [
         ("Tasks", f"{len(results) + len(waiting):,}"),
-        ("Good", f"{good / len(results):.0%}" if results else "\u2013"),
+        ("Succeeded", f"{good / len(results):.0%}" if results else "\u2013"),
         ("Cost", dollars(sum(one.cost for one in results)) + (" or more" if unknown else "")),
         ("Tokens", f"{sum(map(figures.tokens_of, results)):,}"),
-        ("Median time", duration(figures.quantile(times, 0.5))),
-        ("Nine of ten", f"within {duration(figures.quantile(times, 0.9))}"),
+        ("Half within", _seconds(figures.quantile(times, 0.5))),
+        ("90 % within", _seconds(figures.quantile(times, 0.9))),
     ]
     return "".join(f"<div><dt>{name}</dt><dd>{text(value)}</dd></div>" for name, value in facts)
 
@@ -109,11 +109,15 @@ def _bar(counts: dict[str, int], waiting: int) -> str:
         at += width
     listed = "".join(
         f'<li><span class="key {name}" aria-hidden="true"></span><b>{count:,}</b> {name} '
-        f"<small>{count / total:.0%}</small></li>"
+        f"<small>{_share(count, total)}</small></li>"
         for name, count in parts.items()
     )
     svg = f'<svg viewBox="0 0 1000 16" preserveAspectRatio="none" aria-hidden="true">{"".join(pieces)}</svg>'
     return f'{svg}<ul class="legend" aria-label="Tasks by outcome">{listed}</ul>'
+
+
+def _share(count: int, total: int) -> str:
+    return f"{count / total:.0%}" if count * 200 >= total else "&lt;1%"
 
 
 def _chart(results: Sequence[Result]) -> str:
@@ -128,10 +132,10 @@ def _chart(results: Sequence[Result]) -> str:
         f"{_seconds(one.high)}</title></rect>"
         for at, one in enumerate(bins)
     )
-    most = max(bins, key=lambda one: one.tasks)
+    half = figures.quantile(sorted(map(figures.seconds_of, results)), 0.5)
     said = (
         f"How long {len(results):,} tasks took: {_seconds(bins[0].low)} to {_seconds(bins[-1].high)}, "
-        f"most of them {_seconds(most.low)} to {_seconds(most.high)}."
+        f"half of them at most {_seconds(half)}."
     )
     axis = f"<span>{_seconds(bins[0].low)}</span><span>{_seconds(bins[-1].high)}</span>"
     return (
@@ -158,11 +162,11 @@ def _groups(results: Sequence[Result]) -> str:
             f'<th scope="col"{kind}>{name}</th>'
             for name, kind in (
                 (text(title), ""),
-                *((name, ' class="number"') for name in ("Tasks", "Good", "Cost", "Mean time")),
+                *((name, ' class="number"') for name in ("Tasks", "Success", "Cost", "Mean time")),
             )
         )
         caption = f"<caption>By {text(title)}</caption>"
-        parts.append(f"<table>{caption}<thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table>")
+        parts.append(f"<table class='group'>{caption}<thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table>")
     if not parts:
         return ""
     tables = "".join(f'<div class="scroll" tabindex="0" role="group" aria-label="Groups">{one}</div>' for one in parts)
