@@ -18,6 +18,7 @@ import pytest
 
 from support.fleets import FleetRun, repository
 from support.library_agent import calls
+from support.model_server import serving
 from tau.cli import main
 from tau.core.fleet.tasks import read_tasks
 from tau.errors import UsageError
@@ -249,3 +250,21 @@ def test_the_example_says_what_it_runs() -> None:
     path = Path(__file__).parents[2] / "examples" / "fleet" / "tasks.jsonl"
     tasks, mistakes = read_tasks(path.read_bytes().splitlines(), {})
     assert (len(tasks), mistakes) == (20, [])
+
+
+def test_the_fleet_stops_before_its_money_is_spent_whatever_runs_at_once(tmp_path: Path) -> None:
+    """Every answer costs ten cents; a task may cost 25, the fleet a dollar."""
+    with serving({}) as (url, asked):
+        fleet = FleetRun(tmp_path)
+        price = {"input": 0.1 / 7 * 1e6, "output": 0, "cacheRead": 0, "cacheWrite": 0}
+        model = {"id": "dear", "cost": price, "contextWindow": 1000, "maxTokens": 100}
+        provider = {"baseUrl": url, "api": "openai-completions", "apiKey": "k", "models": [model]}
+        (tmp_path / "agent" / "models.json").write_text(json.dumps({"providers": {"loopback": provider}}))
+        lines = [{"id": f"t{number}", "prompt": "x", "model": "loopback/dear"} for number in range(30)]
+        fleet.file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        flags = ("--max-cost", "1", "--max-cost-per-task", "0.25", "--concurrency", "20")
+        assert fleet.run(*flags).returncode == 3
+        assert fleet.run(*flags).returncode == 3  # nothing more, after a new start
+    results = fleet.results()
+    assert {result["outcome"] for result in results.values()} == {"done"}
+    assert round(sum(result["cost"] for result in results.values()), 6) == round(len(asked) * 0.1, 6) == 0.8

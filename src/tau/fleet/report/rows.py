@@ -96,13 +96,17 @@ def details(result: Result, folder: FleetFolder) -> str:
         parts.append(f"<h3>Check ended with {result.check.code}</h3><pre>{text(result.check.tail[-MAX_TEXT:])}</pre>")
     attempt = folder.attempt(result.id, result.attempt)
     if result.patch is not None and (change := _patch(attempt / "patch.diff")):
-        parts.append(f"<h3>Change in {result.patch.files:,} files</h3><pre class='patch'>{change}</pre>")
+        parts.append(f"<h3>Change in {_files(result.patch.files)}</h3><pre class='patch'>{change}</pre>")
     facts = [("Attempt", str(result.attempt)), ("Model", result.model), ("Worker", result.worker)]
     facts += [("Base", result.base or ""), *result.labels.items()]
     listed = "".join(f"<div><dt>{text(name)}</dt><dd>{text(value)}</dd></div>" for name, value in facts if value)
     link = f"tasks/{result.id}/{result.attempt}/"
     files = f'<p><a href="{escape(link)}">Files of attempt {result.attempt}</a></p>' if attempt.is_dir() else ""
     return "".join([*parts, f"<dl>{listed}</dl>", files])
+
+
+def _files(count: int) -> str:
+    return "1 file" if count == 1 else f"{count:,} files"
 
 
 def _patch(path: object) -> str:
