@@ -20,6 +20,7 @@ from tau.errors import UsageError
 from tau.fleet.added_tasks import Tasks, named_tasks
 from tau.fleet.callbacks import Check, OnResult, Prepare, check_unstored, checking_engine
 from tau.fleet.checks import check_money, check_sandbox, resolve_bases
+from tau.fleet.cleanup import clean_up
 from tau.fleet.coordinator import Coordinator, FleetOptions, recover
 from tau.fleet.engines import Engine
 from tau.fleet.engines.pipes import PipeEngine, local_command
@@ -161,7 +162,10 @@ class Fleet:
             self.coordinator = Coordinator(
                 self.folder, self.ledger, engine, waiting, options, bases, on_result=on_result
             )
-            await self.coordinator.run()
+            try:
+                await self.coordinator.run()
+            finally:
+                await clean_up(self.folder.path / "local", waiting, config.keep)
         return self.counts(only)
 
     async def results(self, *, only: Sequence[str] | None = None) -> AsyncIterator[Result]:
