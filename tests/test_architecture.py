@@ -134,7 +134,9 @@ LATE = {
     "serve/command.py": {"*"},
     "serve/keys.py": {"hashlib"},
     "serve/process.py": {"*"},
+    "fleet/__init__.py": {"*"},
     "fleet/engines/__init__.py": {"*"},
+    "fleet/parquet.py": {"pyarrow", "pyarrow.parquet"},
     "runtime/session/input.py": {"tau.runtime.session.prompt_options", "tau.runtime.session.system_messages"},
     "runtime/history/session_log.py": {"tau.core.conversation.system_state"},
     "runtime/session/operations.py": {
@@ -239,6 +241,7 @@ EXTRAS = {
     "google": {"llm/gcp.py"},
     "xllamacpp": {"runtime/models/bundled.py"},
     "PIL": {"tools/images.py"},
+    "pyarrow": {"fleet/parquet.py"},
     "opentelemetry": {
         *("runtime/telemetry/sdk.py", "runtime/telemetry/exporters.py", "runtime/telemetry/export_queue.py"),
         "runtime/telemetry/file_exporter.py",

@@ -9,6 +9,7 @@ TYPE_CHECKING = False  # type checkers treat it as true; importing the real one 
 if TYPE_CHECKING:
     from tau import events as events
     from tau import extension as extension
+    from tau import fleet as fleet
     from tau import hooks as hooks
     from tau import sync as sync
     from tau.client.client import RpcClient as RpcClient
@@ -76,6 +77,7 @@ NAMES = {
     "connect": "tau.client.host:connect",
     "events": "tau.events",
     "extension": "tau.extension",
+    "fleet": "tau.fleet",
     "hooks": "tau.hooks",
     "open": "tau.library.opening:open",
     "sync": "tau.sync",

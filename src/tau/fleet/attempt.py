@@ -16,6 +16,9 @@ from tau.core.models.failures import is_transient
 from tau.errors import TauError
 from tau.fleet.capacity import is_disk_full
 from tau.fleet.git import GitError
+from tau.fleet.mirror import mirror_of
+from tau.fleet.probe import sandbox_problem
+from tau.fleet.task_inputs import read_attachments, remaining, used_up
 from tau.fleet.workspace import WorkFolder
 from tau.records.base import encode, replace
 from tau.records.events import AutoRetryStart, MessageEnd
@@ -83,6 +86,8 @@ class AttemptRun:
         """Work to the end; whatever fails becomes the outcome. Cancelling it stops the agent and keeps nothing."""
         shutil.rmtree(self._draft, ignore_errors=True)
         self._draft.mkdir(parents=True, mode=0o700)
+        if self._order.dry_run:
+            return await self._rehearse()
         try:
             with self._telemetry() or nullcontext() as telemetry:
                 await self._work(telemetry)
@@ -118,7 +123,8 @@ class AttemptRun:
 
     async def _work(self, telemetry: WorkflowTelemetry | None) -> None:
         task, started = self._order.task, time.monotonic()
-        await self.work.prepare()
+        await self._check_machine()
+        await self.work.prepare(await mirror_of(self._order, self._root))
         self._set(base=self.work.base)
         async with self._open(telemetry) as agent:
             self._set(model=f"{agent.model.provider}/{agent.model.id}" if agent.model else "")
@@ -130,13 +136,15 @@ class AttemptRun:
             outcome = await self._ask(agent)
             asked = time.monotonic()
             self._set(seconds=Seconds(setup=setup_done - started, run=asked - setup_done))
+            await self._take_patch()
             if task.check is not None and outcome == "done":
                 code, tail = await self._command(agent, task.check, "check.log")
                 self._set(check=CheckResult(code, tail[-4000:]))
                 outcome = "unsolved" if code else "solved"
                 self._set(seconds=replace(self.result.seconds, check=time.monotonic() - asked))
             self._set(outcome=outcome, session="session.jsonl")
-        await self._take_output()
+        if isinstance(task.output, dict):
+            await asyncio.to_thread(self._copy_files, task.output["files"])
 
     def _open(self, telemetry: WorkflowTelemetry | None) -> Any:
         task = self._order.task
@@ -192,9 +200,20 @@ class AttemptRun:
         texts = [task.prompt] if isinstance(task.prompt, str) else task.prompt
         if task.prompt_file is not None:
             texts = [await asyncio.to_thread(Path(task.prompt_file).read_text)]
-        for text in texts:
-            result = await agent.prompt(text, output_schema=task.output_schema)
+        attached, images = await asyncio.to_thread(read_attachments, task.attachments)
+        started = time.monotonic()
+        for at, text in enumerate(texts):
+            if at:
+                agent._require_handle().set_budget(remaining(task.budget, self.result, time.monotonic() - started))
+            result = await agent.prompt(
+                text if at else attached + text,
+                () if at else images,
+                output_schema=task.output_schema if at == len(texts) - 1 else None,
+            )
             self._count(agent, result)
+            if at < len(texts) - 1 and result.ok and (limit := used_up(task.budget, self.result)) is not None:
+                self._set(error=f"The budget of the task was used up: {limit}.")
+                return "limited"
             if result.exceeded is not None:
                 self._set(error=result.error)
                 return "limited"
@@ -233,20 +252,21 @@ class AttemptRun:
         code = done.exit_code
         return (code if isinstance(code, int) else 1), tail.decode(errors="replace")
 
-    async def _take_output(self) -> None:
+    async def _take_patch(self) -> None:
+        """Before the check: what that leaves behind is not the agent's work."""
         output = self._order.task.output
         if output == "none":
             return
         self._set(patch=await self.work.patch(self._draft / "patch.diff"))
         if output == "branch":
             await self.work.commit()
-        elif isinstance(output, dict):
-            await asyncio.to_thread(self._copy_files, output["files"])
 
     def _copy_files(self, patterns: list[str]) -> None:
+        inside = self.work.path.resolve()
         for pattern in patterns:
             for found in self.work.path.glob(pattern):
-                if found.is_file() and not found.is_symlink():
+                # A link of the agent may lead out of its folder, to files that it could not read itself.
+                if found.is_file() and found.resolve().is_relative_to(inside) and not found.is_symlink():
                     to = self._draft / "files" / found.relative_to(self.work.path)
                     to.parent.mkdir(parents=True, exist_ok=True)
                     shutil.copyfile(found, to)
@@ -271,3 +291,25 @@ class AttemptRun:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+    async def _rehearse(self) -> Result:
+        """A dry run: everything that an attempt needs, and nothing else. The result says what is missing."""
+        try:
+            await self._check_machine()
+            await self.work.prepare(await mirror_of(self._order, self._root))
+            async with self._open(None) as agent:
+                agent._require_handle().models.ready()
+            self._set(outcome="done")
+        except (TaskFailed, GitError, OSError, TauError, TimeoutError) as error:
+            self._set(outcome="failed", error=str(error) or type(error).__name__)
+        finally:
+            await asyncio.to_thread(shutil.rmtree, self._draft, True)
+        return self.result
+
+    async def _check_machine(self) -> None:
+        """Raises TaskFailed if this machine lacks the sandbox or a variable."""
+        task = self._order.task
+        if missing := [name for name in task.env if name not in os.environ]:
+            raise TaskFailed(f"env: this worker has no variable {', '.join(missing)}")
+        if (problem := await sandbox_problem(task.sandbox or self._order.sandbox)) is not None:
+            raise TaskFailed(f"sandbox: {problem}")

@@ -53,6 +53,7 @@ class FleetOptions(Value):
     sandbox: str = "none"
     keep: str = "never"
     drain_s: float = 600.0
+    mirror: str | None = None
 
 
 class Coordinator:
@@ -249,6 +250,7 @@ class Coordinator:
             sandbox=self._options.sandbox,
             keep=self._options.keep,  # type: ignore[arg-type]
             run=self._run,
+            mirror=self._options.mirror,
         )
 
     def _note(self, kind: str, about: str) -> None:

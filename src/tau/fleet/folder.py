@@ -13,6 +13,7 @@ from tau.errors import UsageError
 from tau.records.base import BadRecord, convert, encode, parse
 from tau.records.fleet import Result, Task
 from tau.store.ledger import Ledger, LedgerError
+from tau.store.ledger_view import LedgerView
 
 
 class FleetFolder:
@@ -42,6 +43,21 @@ class FleetFolder:
             raise UsageError(str(error)) from None
 
     @contextmanager
+    def view(self) -> Iterator[LedgerView]:
+        """The ledger for those who only look. Raises UsageError if there is none, or it cannot be read."""
+        path = self.path / "ledger.db"
+        if not path.exists():
+            raise UsageError(f"{self.path} is not the folder of a fleet: it has no ledger.db.")
+        try:
+            view = LedgerView(path)
+        except LedgerError as error:
+            raise UsageError(str(error)) from None
+        try:
+            yield view
+        finally:
+            view.close()
+
+    @contextmanager
     def locked(self) -> Iterator[None]:
         """One coordinator for a folder. Raises UsageError with its process id if there is another."""
         handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -56,6 +72,27 @@ class FleetFolder:
             yield
         finally:
             os.close(handle)
+
+    def coordinator(self) -> int | None:
+        """The process that works on this folder, if there is one."""
+        try:
+            handle = os.open(self.path / "lock", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            pid = os.pread(handle, 32, 0).decode(errors="replace").strip()
+            return int(pid) if pid.isdigit() else 0
+        finally:
+            os.close(handle)
+        return None
+
+    def started(self) -> float:
+        """When the last run of the coordinator began; 0 if that is not known."""
+        with suppress(OSError, BadRecord, TypeError, KeyError):
+            return float(parse(self.about.read_bytes())["started"])
+        return 0.0
 
     def stored_result(self, task: str, number: int) -> Result | None:
         """The result that a worker has written for an attempt."""

@@ -142,7 +142,12 @@ class Order(ToWorker, tag="order"):
     base: str | None = None
     sandbox: str = "none"
     keep: Literal["never", "failed", "always"] = "never"
-    run: str = ""  # identifies the fleet in telemetry
+    run: str = ""
+    """identifies the fleet in telemetry"""
+    mirror: str | None = None
+    """folder for copies of repositories that a URL names"""
+    dry_run: bool = False
+    """only check that the task could begin: its model, its key and the sandbox"""
 
 
 class Stop(ToWorker, tag="stop"):

@@ -204,11 +204,14 @@ class Ledger:
                     self.charge(result.id, result.attempt, result.cost)
         return stored
 
-    def forget_results(self, outcomes: Sequence[str]) -> int:
-        """Make tasks with these outcomes wait again."""
+    def forget_results(self, tasks: Iterable[str]) -> int:
+        """Make tasks wait again. Returns how many had a result."""
         with self.transaction():
-            marks = ", ".join("?" * len(outcomes))
-            return self._db.execute(f"delete from result where outcome in ({marks})", list(outcomes)).rowcount
+            return self._db.executemany("delete from result where task=?", [(id,) for id in tasks]).rowcount
+
+    def outcomes(self) -> Mapping[str, str]:
+        """The outcome of each task that has a result."""
+        return dict(self._db.execute("select task, outcome from result"))
 
     def results(self) -> Iterator[bytes]:
         """The final results as JSON, in the order of the tasks."""
