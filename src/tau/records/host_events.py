@@ -158,7 +158,8 @@ class Interrupted(Record):
 
 class Snapshot(Event, tag="snapshot"):
     """What a client that heard the stream up to `seq` knows. `entries` are those after the client's last one, or the
-    newest; with `more`, older ones can be read with `get_entries`.
+    newest; with `more`, older ones can be read with `get_entries`. `partialArguments` is the JSON text so far of the
+    calls in `partial` whose arguments are not complete, by content index: later deltas continue it.
     """
 
     session: str
@@ -177,6 +178,7 @@ class Snapshot(Event, tag="snapshot"):
     bash: list[RunningBash]
     settled: Settled | None
     interrupted: Interrupted | None
+    partial_arguments: dict[str, str] | UnsetType = UNSET
 
 
 class HostClosing(Event, tag="host_closing"):

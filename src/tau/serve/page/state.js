@@ -112,7 +112,8 @@ function partialFrom(message, texts) {
 }
 
 function head(message) {
-  const {model, provider, timestamp, usage, stopReason, errorMessage} = message;
+  const {model, provider, timestamp, usage, errorMessage} = message;
+  const stopReason = message.stopReason === "stop" ? "pending" : message.stopReason; // a snapshot says "stop" early
   return {model, provider, timestamp, usage, stopReason, errorMessage};
 }
 
@@ -234,8 +235,9 @@ function finished(state, change = {}) {
 
 function onMessageEnd(state, record) {
   const {message} = record;
-  const change = finished(state, {partial: null});
+  const change = finished(state);
   if (message.role === "assistant") {
+    change.partial = null;
     change.usage = message.usage ?? state.usage;
     change.cost = state.cost + (message.usage?.cost?.total ?? 0);
   } else if (message.role === "toolResult") {
@@ -281,17 +283,19 @@ function onSettled(state, record) {
 }
 
 function onSessionChanged(state, record) {
+  const {sessionId, sessionFile} = record;
+  const sessionName = sessionId === state.state.sessionId ? state.state.sessionName : undefined; // else it is not known
   return finished(state, {
-    id: record.sessionId,
+    id: sessionId,
     leafId: record.leafId,
-    state: {...state.state, sessionId: record.sessionId, sessionFile: record.sessionFile},
+    state: {...state.state, sessionId, sessionFile, sessionName},
     entries: [],
     more: true,
     partial: null,
     tools: {},
     settled: null,
     interrupted: null,
-    moved: {to: record.sessionId, reason: record.reason},
+    moved: {to: sessionId, reason: record.reason},
   });
 }
 
@@ -368,7 +372,7 @@ export function emptyList() {
 export function withRows(list, data, append = false) {
   const rows = data.sessions.map((row) => {
     const known = list.sessions.find((one) => one.id === row.id);
-    return {...row, cost: known?.cost ?? null};
+    return {...row, cost: row.cost ?? known?.cost ?? null};
   });
   const ids = new Set(rows.map((row) => row.id));
   const kept = append ? list.sessions.filter((row) => !ids.has(row.id)) : [];
