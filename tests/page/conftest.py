@@ -22,7 +22,9 @@ def trap() -> Iterator[Trap]:
 @pytest.fixture(scope="session")
 def browser(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, trap: Trap) -> Iterator[Browser]:
     if chromium() is None:
-        reason = "NO CHROMIUM HERE: the page of tau serve was not checked in a browser (Debian: apt-get install chromium)"
+        reason = (
+            "NO CHROMIUM HERE: the page of tau serve was not checked in a browser (Debian: apt-get install chromium)"
+        )
         capture = request.config.pluginmanager.getplugin("capturemanager")
         with capture.global_and_fixture_disabled():
             print(f"\n*** {reason} ***", file=sys.stderr)

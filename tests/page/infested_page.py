@@ -26,7 +26,9 @@ ID = "019a7c52-8d1e-7b3a-9f40-3c5e2a7d1b66"
 FRAME_S = 0.04  # in which a page draws what it was told
 WATCH_POLICY = """
 window.violations = [];
-addEventListener("securitypolicyviolation", (event) => violations.push(`${event.violatedDirective} ${event.blockedURI}`));
+addEventListener("securitypolicyviolation", ({violatedDirective, blockedURI}) => {
+  violations.push(`${violatedDirective} ${blockedURI}`);
+});
 """
 
 
@@ -34,7 +36,9 @@ def write_session(folder: Path, texts: Sequence[str]) -> None:
     """A session file with the texts everywhere, in the folder of sessions of a host."""
     export = infested(texts)
     (folder / "sessions").mkdir(parents=True, exist_ok=True)
-    header = replace(export.header, id=ID, cwd=str(folder / "work"), parent_session="x", timestamp="2026-03-17T09:12:44Z")
+    header = replace(
+        export.header, id=ID, cwd=str(folder / "work"), parent_session="x", timestamp="2026-03-17T09:12:44Z"
+    )
     lines = [encode(header), *(encode(entry) for entry in export.entries)]
     (folder / "sessions" / f"2026_{ID}.jsonl").write_bytes(b"\n".join(lines) + b"\n")
 
@@ -161,7 +165,8 @@ STIR = """
   const poke = () => {
     for (const fold of document.querySelectorAll("details")) fold.open = true;
     for (const it of document.querySelectorAll("#app *, #dialog *, #toasts *"))
-      for (const kind of ["mouseover", "focus", "load", "error", "toggle", "animationstart"]) it.dispatchEvent(new Event(kind));
+      for (const kind of ["mouseover", "focus", "load", "error", "toggle", "animationstart"])
+        it.dispatchEvent(new Event(kind));
   };
   const press = (selector) => document.querySelector(selector)?.click();
   poke();
@@ -192,8 +197,8 @@ STIR = """
 
 
 def ran(tab: Tab) -> list[str]:
-    """What should not have happened: scripts that ran, dialogs, requests to elsewhere, things that the policy stopped."""
-    found = [f"{key} is set" for key in ("ran",) if tab.run(f"Number(top.{key} ?? 0)")]
+    """What should not have happened: scripts that ran, dialogs, requests to elsewhere, what the policy stopped."""
+    found = ["a script ran"] if tab.run("Number(top.ran ?? 0)") else []
     found += [f"the policy stopped {one}" for one in tab.run("window.violations")]
     own = tuple(tab.run("[location.origin + '/', location.origin.replace('http', 'ws') + '/']"))
     for event in tab.browser.events:

@@ -35,7 +35,8 @@ async (url) => {
   const {emptyList, withRows, foldList} = await import(url);
   const row = {id: "a", cwd: "/w", name: "one", live: false, streaming: false, attention: false, clients: 0};
   let list = withRows(emptyList(), {sessions: [row], cursor: "c"});
-  list = foldList(list, {type: "session_status", session: "a", streaming: true, attention: true, clients: 2, cost: 1.5});
+  const status = {type: "session_status", session: "a", streaming: true, attention: true, clients: 2, cost: 1.5};
+  list = foldList(list, status);
   list = foldList(list, {type: "session_opened", session: "b", cwd: "/v", name: "two", receivedAt: 5});
   list = withRows(list, {sessions: [{...row, id: "z"}]}, true);
   const same = foldList(list, {type: "agent_start"}) === list;

@@ -25,7 +25,17 @@ from tau.wire import dialects
 from tau.wire.unfinished import PartialJson
 
 Json = dict[str, Any]
-TEXTS = ("", "word ", "two\nlines", "ä€\U0001f600", '"quoted\\"', "<b>&amp;</b>", "\u2028\u2029", "x" * 300, "__proto__")
+TEXTS = (
+    "",
+    "word ",
+    "two\nlines",
+    "ä€\U0001f600",
+    '"quoted\\"',
+    "<b>&amp;</b>",
+    "\u2028\u2029",
+    "x" * 300,
+    "__proto__",
+)
 KEYS = ("status", "__proto__", "constructor", "7", "ü")
 ENVELOPE = Envelope(dialects.find("1.5"), True, True)
 
