@@ -89,7 +89,9 @@ class ServedPage:
 
         self.call(abort())
 
-    def reload_credentials(self) -> None:
+    def notice_revocations(self) -> None:
+        """What a server does twice a second."""
+
         async def reload() -> None:
             self.server.credentials.reload()
             self.server.site.end_revoked(self.server.credentials.valid)

@@ -107,10 +107,10 @@ def test_a_connection_that_is_lost_in_the_middle_of_an_answer_misses_nothing(tab
     logged_in(tab, host)
     tab.run(f"join({json.dumps(session)})")
     tab.run("connection.request({type: 'prompt', message: 'go'})")
-    for words in (5, 20, 35):
+    for connections, words in enumerate((5, 20, 35), 2):
         tab.until(f"(state.partial?.blocks[0]?.text ?? '').split(' ').length > {words}")
         host.cut()
-        tab.until("heard.status.at(-1) !== 'online'")
+        tab.until(f"heard.status.filter((one) => one === 'online').length === {connections}")
     tab.until("state.settled")
     assert tab.run("heard.snapshots") == ["new"]  # resumed by number, each time
     assert tab.run("heard.types.filter((type) => type === 'message_end').length") == 2
@@ -156,6 +156,7 @@ def test_a_session_that_was_opened_again_is_told_by_a_snapshot(tab: Tab, host: S
 def test_a_revoked_login_ends_the_connection_with_a_sentence(tab: Tab, host: ServedPage) -> None:
     logged_in(tab, host)
     host.server.credentials.revoke("Chrome on Linux")
+    host.notice_revocations()
     tab.until("heard.refused")
     assert "revoked" in tab.run("heard.refused") and "tau serve url" in tab.run("heard.refused")
     assert tab.run("c.login()") is None  # forgotten
@@ -169,7 +170,7 @@ def test_without_a_network_the_connection_waits_and_comes_back_at_once(tab: Tab,
     tab.offline(True)
     host.cut()
     tab.until("heard.status.at(-1) === 'offline'")
-    tab.run("window.sent = connection.request({type: 'prompt', message: 'later'})")
+    tab.run("void (window.sent = connection.request({type: 'prompt', message: 'later'}))")
     tab.offline(False)
     tab.until("heard.status.at(-1) === 'online'")
     assert tab.run("sent") == {"disposition": "started"}

@@ -289,6 +289,7 @@ def test_a_page_whose_login_is_revoked_ends_with_a_sentence(tab: Tab, serve: Hos
     session = host.open()
     shown(tab, host, session)
     host.server.credentials.revoke("Chrome on Linux")
+    host.notice_revocations()
     tab.until("!document.querySelector('#login').hidden")
     assert "revoked" in tab.text("#login-error") and "tau serve url" in tab.text("#login-error")
     assert tab.run("document.querySelector('#app').hidden")
