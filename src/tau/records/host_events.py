@@ -56,7 +56,9 @@ class Opened(Record):
 
 
 class HostSessionRow(Record):
-    """A session. `attention`: a dialog waits for an answer. `live` sessions are open in this host."""
+    """A session. `attention`: a dialog waits for an answer. `live` sessions are open in this host. `cost` is in dollars,
+    for all branches; it is absent for very long sessions.
+    """
 
     id: str
     cwd: str
@@ -70,6 +72,7 @@ class HostSessionRow(Record):
     streaming: bool = False
     attention: bool = False
     clients: int = 0
+    cost: float | UnsetType = UNSET
 
 
 class HostSessions(Record):
