@@ -164,7 +164,7 @@ export class Composer {
     const {key} = event;
     if (this.#rows.length && this.#menuKey(key)) return event.preventDefault();
     if (key === "Enter" && !event.shiftKey) {
-      if (!matchMedia("(hover: hover)").matches && !event.altKey && !event.ctrlKey) return; // a phone: Enter is a new line
+      if (matchMedia("(pointer: coarse)").matches && !event.altKey && !event.ctrlKey) return; // a phone: Enter is a new line
       event.preventDefault();
       this.submit(this.#busy ? (event.altKey ? "followUp" : "steer") : null);
     } else if (key === "Escape" && this.#isStoppable) {
