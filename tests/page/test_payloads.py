@@ -14,14 +14,15 @@ from page.served_page import ServedPage, Tab
 
 pytestmark = [pytest.mark.xdist_group("chromium"), pytest.mark.timeout(400)]
 
-# In fields that the page draws once for each text; tests/long/page_payloads.py has all of them everywhere.
-SLOW_TEXTS = PAYLOADS[::24]
+# tests/long/page_payloads.py has all of them everywhere.
+TEXTS = PAYLOADS[::4]
+SLOW_TEXTS = PAYLOADS[::48]  # in fields that the page draws once for each text
 
 
 @pytest.fixture
 def host(tmp_path: Path, browser: Browser) -> Iterator[ServedPage]:
-    write_session(tmp_path, PAYLOADS)
-    write_files(tmp_path, PAYLOADS)
+    write_session(tmp_path, TEXTS)
+    write_files(tmp_path, TEXTS)
     with ServedPage(tmp_path, {"text": "ok"}) as host:
         yield host
 
@@ -35,8 +36,8 @@ def test_no_payload_runs_in_any_field_of_the_page(tab: Tab, host: ServedPage, tr
     tab.until("document.documentElement.dataset.connection === 'online'")
     tab.run(f"location.hash = '#s={ID}'")
     tab.until("document.querySelector('#log article')")
-    Infestation(host, ID).infest(PAYLOADS, SLOW_TEXTS)
-    tab.until(f"document.querySelectorAll('.ask').length >= {4 * len(PAYLOADS)}")
+    Infestation(host, ID).infest(TEXTS, SLOW_TEXTS)
+    tab.until(f"document.querySelectorAll('.ask').length >= {4 * len(TEXTS)}")
     tab.run(STIR)
     assert ran(tab) == []
     assert trap.visits == before
