@@ -98,10 +98,24 @@ PROMPT = "The test of `next_high_tide` fails. Find out why and fix it."
 
 # Sessions that are only in the list: folder, name, prompt, answer, dollars, age in hours.
 OTHERS = (
-    ("tides", "Chart of the spring tides", "Draw the tides of March as an SVG.", "The chart is in `march.svg`.", 0.41, 3),
+    (
+        "tides",
+        "Chart of the spring tides",
+        "Draw the tides of March as an SVG.",
+        "The chart is in `march.svg`.",
+        0.41,
+        3,
+    ),
     ("tides", "", "Which Python versions do we support?", "3.11 and newer: see `pyproject.toml`.", 0.02, 27),
     ("harbour-site", "Timetable on small screens", "The timetable is cut off on phones.", "It scrolls now.", 1.84, 1.2),
-    ("harbour-site", "Translate the ferry notices", "Translate notices/*.md to Danish.", "14 files are done.", 3.07, 50),
+    (
+        "harbour-site",
+        "Translate the ferry notices",
+        "Translate notices/*.md to Danish.",
+        "14 files are done.",
+        3.07,
+        50,
+    ),
     ("notes", "", "Summarise the meeting of Tuesday.", "Three decisions, two open questions.", 0.06, 74),
 )
 
@@ -145,7 +159,9 @@ def write_session(
         entries.append({"type": "message", "id": own, "parentId": parent, "timestamp": stamp, "message": message})
         parent = own
     if name:
-        entries.append({"type": "session_info", "id": f"{number}2000000", "parentId": parent, "timestamp": stamp, "name": name})
+        entries.append(
+            {"type": "session_info", "id": f"{number}2000000", "parentId": parent, "timestamp": stamp, "name": name}
+        )
     place = folder / "agent/sessions" / f"--{cwd.strip('/').replace('/', '-')}--"
     place.mkdir(parents=True, exist_ok=True)
     path = place / f"{stamp.replace(':', '-').replace('.', '-')}_{id}.jsonl"
@@ -179,7 +195,11 @@ class Photographer:
         width, height = size
         phone = width < 500
         self.browser.ask(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1.5 if phone else 1, mobile=phone
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1.5 if phone else 1,
+            mobile=phone,
         )
         self.browser.ask("Emulation.setTouchEmulationEnabled", enabled=phone)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
@@ -216,7 +236,11 @@ def photograph(camera: Photographer, url: str) -> None:
     camera.take("web-start")
     click("#sessions section:has([title$='/tides']) h2 button")
     wait("document.documentElement.dataset.session.length > 8 && document.querySelector('#model').value")
-    browser.run("sayHello = () => { const prompt = document.getElementById('prompt'), send = document.getElementById('send'); " + say(PROMPT) + "}; sayHello()")
+    browser.run(
+        "sayHello = () => { const prompt = document.getElementById('prompt'), send = document.getElementById('send'); "
+        + say(PROMPT)
+        + "}; sayHello()"
+    )
     click(".ask .option")
     wait("document.querySelector('.ask h2')?.textContent.includes('edit')")
     wait("document.querySelector('#log .diff, #live .diff')")

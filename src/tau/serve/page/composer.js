@@ -4,7 +4,15 @@ import {make, picture} from "./transcript.js";
 
 const MAX_IMAGE_BYTES = 8 * 1024 * 1024;
 const MAX_ROWS = 60;
-const LEVELS = {off: "No thinking", minimal: "Minimal", low: "Low", medium: "Medium", high: "High", xhigh: "Very high", max: "Maximum"};
+const LEVELS = {
+  off: "No thinking",
+  minimal: "Minimal thinking",
+  low: "Low thinking",
+  medium: "Medium thinking",
+  high: "High thinking",
+  xhigh: "Very high thinking",
+  max: "Maximum thinking",
+};
 const $ = (id) => document.getElementById(id);
 
 export class Composer {
@@ -96,7 +104,7 @@ export class Composer {
   }
 
   focus() {
-    if (matchMedia("(hover: hover)").matches) this.#prompt.focus({preventScroll: true});
+    if (!matchMedia("(pointer: coarse)").matches) this.#prompt.focus({preventScroll: true});
   }
 
   // Sending
@@ -164,7 +172,7 @@ export class Composer {
     const {key} = event;
     if (this.#rows.length && this.#menuKey(key)) return event.preventDefault();
     if (key === "Enter" && !event.shiftKey) {
-      if (!matchMedia("(hover: hover)").matches && !event.altKey && !event.ctrlKey) return; // a phone: Enter is a new line
+      if (matchMedia("(pointer: coarse)").matches && !event.altKey && !event.ctrlKey) return; // a phone: Enter is a new line
       event.preventDefault();
       this.submit(this.#busy ? (event.altKey ? "followUp" : "steer") : null);
     } else if (key === "Escape" && this.#isStoppable) {
