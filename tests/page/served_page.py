@@ -35,6 +35,7 @@ class ServedPage:
 
     def close(self) -> None:
         self.call(self._context.__aexit__(None, None, None))
+        self.call(_end_tasks())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -97,6 +98,14 @@ class ServedPage:
             self.server.site.end_revoked(self.server.credentials.valid)
 
         self.call(reload())
+
+
+async def _end_tasks() -> None:
+    """What clients in this process have left."""
+    rest = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in rest:
+        task.cancel()
+    await asyncio.gather(*rest, return_exceptions=True)
 
 
 def _text(message: Json) -> str:
@@ -165,7 +174,7 @@ class Tab:
           const ask = () => {{
             let value;
             try {{ value = ({condition}); }} catch (error) {{ value = null; }}
-            if (value) done(value);
+            if (value) done(typeof value === "object" ? true : value);
             else if (performance.now() > end) done(null);
             else setTimeout(ask, 10);
           }};

@@ -240,16 +240,20 @@ def test_everything_can_be_done_with_the_keyboard(tab: Tab, serve: Hosts) -> Non
     host = serve(calls("echo by-keyboard"), endless("on and on "), permissions="ask", answer_timeout_s=30.0)
     tab.visit(host.login_url())
     tab.until("document.documentElement.dataset.connection === 'online'")
-    reach(tab, "new-session")
+    reach(tab, "document.activeElement.id === 'new-session'")
     tab.key("Enter")
     tab.until("document.querySelector('#dialog').open && document.activeElement.closest('#dialog')")
     tab.key("Enter")
     tab.until("document.documentElement.dataset.session")
     tab.until("!document.querySelector('#dialog').open")
-    reach(tab, "prompt")
+    reach(tab, "document.activeElement.id === 'prompt'")
     tab.type("go")
     tab.key("Enter")
-    tab.until("document.activeElement.closest('.ask')")  # the question takes the focus from an empty field
+    tab.until("document.querySelector('.ask .option')")
+    assert tab.run("document.activeElement.id") == "prompt"  # a key that was meant for the field does not answer
+    reach(
+        tab, "document.activeElement.matches('.ask .option') && document.activeElement.textContent === 'Allow once'", -1
+    )
     tab.key("Enter")
     tab.until("document.querySelector('#live .text')?.textContent.includes('on and on')")
     tab.until("document.activeElement.id === 'prompt'")  # and gives it back
@@ -260,13 +264,13 @@ def test_everything_can_be_done_with_the_keyboard(tab: Tab, serve: Hosts) -> Non
     tab.until("document.activeElement.id === 'filter'")
 
 
-def reach(tab: Tab, id: str) -> None:
-    """Go to an element with the Tab key."""
+def reach(tab: Tab, condition: str, direction: int = 1) -> None:
+    """Press Tab, or Shift and Tab, until the focus is on an element."""
     for _ in range(40):
-        if tab.run("document.activeElement?.id") == id:
+        if tab.run(condition):
             return
-        tab.key("Tab")
-    raise AssertionError(f"#{id} cannot be reached with the keyboard")
+        tab.key("Tab", **({} if direction > 0 else {"modifiers": 8}))
+    raise AssertionError(f"this cannot be reached with the keyboard: {condition}")
 
 
 @pytest.mark.promise("N12")

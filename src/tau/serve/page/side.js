@@ -160,9 +160,9 @@ export class Questions {
   update(dialogs) {
     const ids = new Set(dialogs.map((dialog) => dialog.id));
     let lostFocus = false;
-    for (const [id, {element}] of this.#shown) {
+    for (const [id, {element, focused}] of this.#shown) {
       if (ids.has(id)) continue;
-      lostFocus ||= element.contains(document.activeElement);
+      lostFocus ||= focused || element.contains(document.activeElement);
       element.remove();
       this.#shown.delete(id);
     }
@@ -201,6 +201,7 @@ export class Questions {
     const form = make("form", "choices");
     const reply = (answer) => {
       if (!this.#answer({type: "extension_ui_response", id: dialog.id, ...answer})) return;
+      this.#shown.get(dialog.id).focused = element.contains(document.activeElement); // a disabled button has no focus
       for (const control of form.elements) control.disabled = true;
     };
     const button = (text, answer, className = "option") => {
