@@ -1,7 +1,8 @@
 """Make the pictures of docs/web.md: `python scripts/web_pictures.py [FOLDER]`.
 
-A host with a scripted model serves the page; Chromium opens it at the sizes of a desk and a phone. The pictures are
-written to FOLDER (default: docs/media). Without Chromium nothing is made.
+A host with a scripted model serves the page; Chromium opens it at the sizes of a desk and a phone. The pictures of the
+documentation are written to docs/media; with FOLDER, all pictures are written there. FONTS in the environment may name
+a folder with fonts. Without Chromium nothing is made.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from export.chromium import Browser, chromium  # noqa: E402
 
 TIMEOUT_S = 60
 DESK, PHONE = (1280, 860), (390, 844)
+MEDIA = ROOT / "docs" / "media"
+IN_DOCS = {"web", "web-dark", "web-phone", "web-phone-list"}
 PROGRAM = '''\
 from datetime import datetime, timedelta
 
@@ -98,10 +101,24 @@ PROMPT = "The test of `next_high_tide` fails. Find out why and fix it."
 
 # Sessions that are only in the list: folder, name, prompt, answer, dollars, age in hours.
 OTHERS = (
-    ("tides", "Chart of the spring tides", "Draw the tides of March as an SVG.", "The chart is in `march.svg`.", 0.41, 3),
+    (
+        "tides",
+        "Chart of the spring tides",
+        "Draw the tides of March as an SVG.",
+        "The chart is in `march.svg`.",
+        0.41,
+        3,
+    ),
     ("tides", "", "Which Python versions do we support?", "3.11 and newer: see `pyproject.toml`.", 0.02, 27),
     ("harbour-site", "Timetable on small screens", "The timetable is cut off on phones.", "It scrolls now.", 1.84, 1.2),
-    ("harbour-site", "Translate the ferry notices", "Translate notices/*.md to Danish.", "14 files are done.", 3.07, 50),
+    (
+        "harbour-site",
+        "Translate the ferry notices",
+        "Translate notices/*.md to Danish.",
+        "14 files are done.",
+        3.07,
+        50,
+    ),
     ("notes", "", "Summarise the meeting of Tuesday.", "Three decisions, two open questions.", 0.06, 74),
 )
 
@@ -145,7 +162,9 @@ def write_session(
         entries.append({"type": "message", "id": own, "parentId": parent, "timestamp": stamp, "message": message})
         parent = own
     if name:
-        entries.append({"type": "session_info", "id": f"{number}2000000", "parentId": parent, "timestamp": stamp, "name": name})
+        entries.append(
+            {"type": "session_info", "id": f"{number}2000000", "parentId": parent, "timestamp": stamp, "name": name}
+        )
     place = folder / "agent/sessions" / f"--{cwd.strip('/').replace('/', '-')}--"
     place.mkdir(parents=True, exist_ok=True)
     path = place / f"{stamp.replace(':', '-').replace('.', '-')}_{id}.jsonl"
@@ -178,8 +197,9 @@ class Photographer:
     def size(self, size: tuple[int, int], *, dark: bool = False) -> None:
         width, height = size
         phone = width < 500
+        scale = 1.5 if phone else 1
         self.browser.ask(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1.5 if phone else 1, mobile=phone
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=scale, mobile=phone
         )
         self.browser.ask("Emulation.setTouchEmulationEnabled", enabled=phone)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
@@ -197,6 +217,8 @@ class Photographer:
         self.browser.run(f"document.querySelector({selector!r}).click()")
 
     def take(self, name: str) -> None:
+        if self.target == MEDIA and name not in IN_DOCS:
+            return
         self.browser.run("new Promise((go) => setTimeout(go, 400))")
         picture = self.browser.ask("Page.captureScreenshot", format="webp", quality=82)["data"]
         path = self.target / f"{name}.webp"
@@ -204,8 +226,12 @@ class Photographer:
         print(f"{path}: {path.stat().st_size / 1000:.0f} kB")
 
 
-def say(text: str) -> str:
-    return f"prompt.value = {json.dumps(text)}; prompt.dispatchEvent(new Event('input')); send.click()"
+SAY = """(() => {
+  const prompt = document.getElementById("prompt");
+  prompt.value = TEXT;
+  prompt.dispatchEvent(new Event("input"));
+  document.getElementById("send").click();
+})()"""
 
 
 def photograph(camera: Photographer, url: str) -> None:
@@ -216,7 +242,7 @@ def photograph(camera: Photographer, url: str) -> None:
     camera.take("web-start")
     click("#sessions section:has([title$='/tides']) h2 button")
     wait("document.documentElement.dataset.session.length > 8 && document.querySelector('#model').value")
-    browser.run("sayHello = () => { const prompt = document.getElementById('prompt'), send = document.getElementById('send'); " + say(PROMPT) + "}; sayHello()")
+    browser.run(SAY.replace("TEXT", json.dumps(PROMPT)))
     click(".ask .option")
     wait("document.querySelector('.ask h2')?.textContent.includes('edit')")
     wait("document.querySelector('#log .diff, #live .diff')")
@@ -249,14 +275,18 @@ def main(words: list[str]) -> int:
     if chromium() is None:
         print("Chromium was not found", file=sys.stderr)
         return 1
-    target = Path(words[0]) if words else ROOT / "docs" / "media"
+    target = Path(words[0]) if words else MEDIA
     target.mkdir(parents=True, exist_ok=True)
     place = Path(tempfile.gettempdir()) / "projects"  # the page shows this path
     place.mkdir()
     env = prepare(place)
     try:
         with host(place, env) as url, tempfile.TemporaryDirectory() as profile:
-            browser = Browser(Path(profile))
+            home = Path(profile)
+            if fonts := os.environ.get("FONTS"):
+                (home / ".local" / "share").mkdir(parents=True)
+                (home / ".local" / "share" / "fonts").symlink_to(fonts)
+            browser = Browser(home)
             try:
                 photograph(Photographer(browser, target), url)
             finally:

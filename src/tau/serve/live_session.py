@@ -15,7 +15,7 @@ from tau.errors import TauError
 from tau.records.base import UNSET, UnsetType, replace
 from tau.records.dialogs import UiRequest
 from tau.records.events import AgentSettled, AgentStart, MessageEnd
-from tau.records.host_events import Interrupted, RunningBash, SessionChanged, Settled
+from tau.records.host_events import DialogResolved, Interrupted, RunningBash, SessionChanged, Settled
 from tau.records.messages import Assistant
 from tau.runtime.app.factory import SessionFactory
 from tau.runtime.clock import now
@@ -196,7 +196,7 @@ class LiveSession:
             self._settled()
         elif isinstance(event, Question):
             self.dialogs.shown(event.id)
-        if isinstance(event, AgentStart | AgentSettled | UiRequest | SessionChanged):
+        if isinstance(event, AgentStart | AgentSettled | UiRequest | DialogResolved | SessionChanged):
             self._changed(self)
 
     def _settled(self) -> None:

@@ -16,7 +16,8 @@ from tau.serve.live_session import LiveSession
 from tau.store.listing import NO_MESSAGES, recent_files, session_head, session_row
 
 MAX_ROWS = 200
-_COST = re.compile(rb'"usage":\{[^{}]*"cost":\{[^{}]*"total":([0-9]{1,20}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,3})?)[,}]')
+_NUMBER = rb"[0-9]{1,20}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,3})?"
+_COST = re.compile(rb'"usage":\{[^{}]*"cost":\{[^{}]*"total":(%b)[,}]' % _NUMBER)
 LARGE_BYTES = 4 * 1024 * 1024  # of a larger file only the beginning is read
 
 

@@ -264,7 +264,6 @@ function showNothing() {
 
 async function openSession(id) {
   const turn = ++opening;
-  const before = session?.id === id ? session : emptySession(id);
   session = emptySession(id);
   stored = null;
   cwd = list.sessions.find((row) => row.id === id)?.cwd ?? "";
@@ -295,7 +294,6 @@ async function openSession(id) {
     askFigures();
   }
   showBanner();
-  void before;
 }
 
 const askState = () =>
@@ -311,7 +309,7 @@ function showHead() {
   document.title = session?.dialogs.length ? `? ${name}` : isBusy(session ?? emptySession("")) ? `… ${name}` : `${name} – tau`;
   $("place").textContent = cwd || row?.cwd || "";
   $("place").title = $("place").textContent;
-  $("empty-place").textContent = cwd ? `in ${cwd}` : "";
+  if (session) $("empty-place").textContent = cwd ? `in ${cwd}` : "";
 }
 
 // List of sessions
@@ -582,7 +580,7 @@ const short = (count) => (count < 1000 ? String(count) : count < 999_500 ? `${Ma
 function showFigures(answer) {
   const usage = answer?.stats.contextUsage;
   const percent = usage?.percent ?? null;
-  $("context").textContent = percent === null ? "" : `${Math.round(percent)}% of ${short(usage.contextWindow)}`;
+  $("context").textContent = percent === null ? "" : `Context ${Math.round(percent)}% of ${short(usage.contextWindow)}`;
   $("context").title = percent === null ? "" : `The context holds ${usage.tokens} of ${usage.contextWindow} tokens`;
   $("context").classList.toggle("soon", percent > 80);
   const cost = answer?.stats.cost;
@@ -631,7 +629,7 @@ async function askWho() {
   const others = answer.clients.filter((one) => one.client !== connection.hello?.client);
   $("who").replaceChildren();
   if (!others.length) return;
-  const names = others.map((one) => `${one.name || one.client} (${one.scope}, since ${ago(one.since)})`);
+  const names = others.map((one) => `${one.name || one.client} (${one.scope}, since ${ago(one.since).replace(" ago", "")})`);
   const chip = make("button", "chip", others.length === 1 ? "1 other" : `${others.length} others`);
   chip.title = names.join("\n");
   chip.addEventListener("click", () => toast(`Also here: ${names.join(", ")}`));

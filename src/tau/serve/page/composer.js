@@ -4,7 +4,15 @@ import {make, picture} from "./transcript.js";
 
 const MAX_IMAGE_BYTES = 8 * 1024 * 1024;
 const MAX_ROWS = 60;
-const LEVELS = {off: "No thinking", minimal: "Minimal", low: "Low", medium: "Medium", high: "High", xhigh: "Very high", max: "Maximum"};
+const LEVELS = {
+  off: "No thinking",
+  minimal: "Minimal thinking",
+  low: "Low thinking",
+  medium: "Medium thinking",
+  high: "High thinking",
+  xhigh: "Very high thinking",
+  max: "Maximum thinking",
+};
 const $ = (id) => document.getElementById(id);
 
 export class Composer {
@@ -96,7 +104,7 @@ export class Composer {
   }
 
   focus() {
-    if (matchMedia("(hover: hover)").matches) this.#prompt.focus({preventScroll: true});
+    if (!matchMedia("(pointer: coarse)").matches) this.#prompt.focus({preventScroll: true});
   }
 
   // Sending

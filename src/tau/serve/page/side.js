@@ -16,16 +16,16 @@ export function folderName(path) {
 
 export function ago(time, now = Date.now()) {
   const seconds = Math.max(0, (now - time) / 1000);
-  if (seconds < 60) return "now";
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
-  if (seconds < 86400) return `${Math.floor(seconds / 3600)} h`;
-  if (seconds < 7 * 86400) return `${Math.floor(seconds / 86400)} d`;
+  if (seconds < 60) return "just now";
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
+  if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ago`;
+  if (seconds < 7 * 86400) return `${Math.floor(seconds / 86400)} d ago`;
   return new Date(time).toLocaleDateString(undefined, {day: "numeric", month: "short"});
 }
 
 export function titleOf(row) {
   const first = row.firstMessage === "(no messages)" ? "" : row.firstMessage;
-  return row.name || first?.trim().split("\n")[0].slice(0, 200) || "New session";
+  return row.name || first?.trim().split("\n")[0].slice(0, 200).replace(/[`*]+|^#+ /g, "") || "New session";
 }
 
 export class SessionList {

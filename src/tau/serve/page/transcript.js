@@ -24,68 +24,59 @@ export function make(tag, className = "", text = "") {
   return element;
 }
 
-// Streamed Markdown as text: paragraphs and fenced code become elements, everything else stays as it is typed.
+// Streamed Markdown as text: paragraphs, lines of lists and fenced code become elements, everything else stays as it is.
 class LiveText {
   constructor(parent) {
     this.parent = parent;
+    this.#restart();
+  }
+
+  #restart() {
+    this.parent.replaceChildren();
     this.drawn = 0;
     this.fenced = false;
-    this.node = null;
-    this.lineStart = true;
-    this.held = ""; // the beginning of a line that may become a fence
+    this.node = null; // the text node to which is added
+    this.atLineStart = true;
+    this.rest = ""; // the beginning of a line that cannot be drawn yet
   }
 
   update(text) {
-    if (text.length < this.drawn) {
-      this.parent.replaceChildren();
-      Object.assign(this, {drawn: 0, fenced: false, node: null, lineStart: true, held: ""});
-    }
+    if (text.length < this.drawn) this.#restart();
     if (text.length === this.drawn) return;
-    const added = this.held + text.slice(this.drawn);
+    const added = this.rest + text.slice(this.drawn);
     this.drawn = text.length;
-    this.held = "";
-    let run = "";
+    this.rest = "";
     for (let at = 0; at < added.length; ) {
       const end = added.indexOf("\n", at);
-      const line = end < 0 ? added.slice(at) : added.slice(at, end);
-      if (this.lineStart && end < 0 && /^ {0,3}`{0,3}$/.test(line) && line.includes("`")) {
-        this.held = line;
-        break;
+      const line = added.slice(at, end < 0 ? undefined : end);
+      if (this.atLineStart && end < 0 && /^\s*(`{0,2}|```.*)$/.test(line)) {
+        this.rest = line; // it may become a fence, or an empty line
+        return;
       }
-      if (this.lineStart && /^ {0,3}```/.test(line)) {
-        if (end < 0) {
-          this.held = line;
-          break;
-        }
-        this.#append(run);
-        run = "";
-        this.fenced = !this.fenced;
-        this.node = null;
-      } else if (!this.fenced && this.lineStart && end >= 0 && line.trim() === "") {
-        this.#append(run);
-        run = "";
-        this.node = null;
-      } else {
-        run += line + (end < 0 ? "" : "\n");
-        if (run.length + (this.node?.length ?? 0) > CHUNK && end >= 0) {
-          this.#append(run);
-          run = "";
-          if (this.fenced) this.node = this.node.parentNode.appendChild(document.createTextNode(""));
-          else this.node = null;
-        }
-      }
-      this.lineStart = end >= 0;
+      this.#line(line, end >= 0);
       at = end < 0 ? added.length : end + 1;
     }
-    this.#append(run);
   }
 
-  #append(text) {
-    if (!text) return;
-    if (!this.node) {
-      const parent = this.fenced ? this.parent.appendChild(make("pre")) : this.parent.appendChild(make("p", "plain"));
-      this.node = parent.appendChild(document.createTextNode(""));
+  #line(line, ended) {
+    const starts = this.atLineStart;
+    this.atLineStart = ended;
+    if (starts && /^\s*```/.test(line)) {
+      this.fenced = !this.fenced;
+      this.node = null;
+    } else if (this.fenced) {
+      this.#append(ended ? `${line}\n` : line, "pre", "");
+      if (ended && this.node.length > CHUNK) this.node = this.node.parentNode.appendChild(document.createTextNode(""));
+    } else if (starts && line.trim() === "") this.node = null;
+    else {
+      const marked = starts && /^\s*([-*+>|]|#{1,6} |\d+[.)])/.test(line);
+      if (marked || this.node?.length > CHUNK) this.node = null;
+      this.#append(starts && this.node ? ` ${line}` : line, "p", marked ? (line.trimStart().startsWith("#") ? "line heading" : "line") : "");
     }
+  }
+
+  #append(text, tag, className) {
+    this.node ??= this.parent.appendChild(make(tag, className)).appendChild(document.createTextNode(""));
     this.node.appendData(text);
   }
 }
@@ -379,7 +370,9 @@ export class Transcript {
   }
 
   #newMessage(partial) {
-    const article = make("article", "assistant streaming");
+    const above = [...this.#log.querySelectorAll(":scope > section:last-child > article:not(.quiet)")].pop();
+    const follows = above?.matches(".assistant") && above.querySelector(".who")?.textContent === partial.model;
+    const article = make("article", `assistant streaming${follows ? " follows" : ""}`);
     const header = make("header");
     header.append(make("span", "who", partial.model ?? ""), make("span", "when", "now"));
     const body = make("div", "body");
@@ -436,8 +429,8 @@ export class Transcript {
   // Output of tools that run, in the slots of their calls.
   #drawTools(state) {
     for (const [id, live] of this.#tools) {
-      if (Object.hasOwn(state.tools, id)) continue;
-      if (live.element.isConnected && !live.element.closest("#live")) live.gone = true;
+      if (Object.hasOwn(state.tools, id) || this.#loading) continue; // the card with the result is on its way
+      live.element.remove();
       this.#tools.delete(id);
     }
     for (const tool of Object.values(state.tools)) {
@@ -450,6 +443,7 @@ export class Transcript {
       const slot = this.#slot(tool);
       if (live.element.parentNode !== slot && !slot.querySelector(".result:not(.running)")) slot.append(live.element);
     }
+    for (const alone of this.#live.querySelectorAll("[data-alone]")) if (!alone.querySelector(".result")) alone.remove();
   }
 
   #slot(tool) {
@@ -483,9 +477,6 @@ export class Transcript {
         this.#live.append(element);
       }
       element.querySelector(".output").textContent = one.output.slice(-MAX_LIVE_OUTPUT);
-    }
-    for (const alone of this.#live.querySelectorAll("[data-alone]")) {
-      if (!Object.hasOwn(state.tools, alone.dataset.alone) && !this.#loading) alone.remove();
     }
   }
 
@@ -533,7 +524,7 @@ function drawTool(live, tool) {
   if (tool.images.length !== live.pictures.childElementCount) {
     live.pictures.replaceChildren(...tool.images.map(picture));
   }
-  live.note.textContent = tool.status === "running" && !text ? "running …" : "";
+  live.note.textContent = tool.status === "running" && !text && !live.change.firstChild ? "running …" : "";
 }
 
 // What an edit intends, before it is done: somebody may be asked whether it is allowed.
