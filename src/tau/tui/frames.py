@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 
-FRAME_INTERVAL_S = 0.05
+FRAME_INTERVAL_S = 0.04
 REMOTE_FRAME_INTERVAL_S = 0.066  # over SSH
 
 
