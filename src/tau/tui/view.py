@@ -7,6 +7,7 @@ again and again: queued messages, a question, the editor between two rules, comp
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from tau.screen.cells import clip_line, line_width, text_width
@@ -151,6 +152,7 @@ def is_small(size: Size) -> bool:
     return size.rows < SMALL_ROWS or size.columns < SMALL_COLUMNS
 
 
+@lru_cache(8)  # both rules of the editor stay the same in most frames
 def rule(width: int, style: str, left: Line = (), right: str = "") -> Line:
     """A horizontal rule with a text at its beginning and one near its end."""
     start: Line = (Span(RULE * 2 + " ", style), *left, Span(" ", style)) if left else ()
