@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
+from tau.records.base import Value, replace
 from tau.screen.cells import clip_line, line_width, text_width
 from tau.screen.editor import Editor, max_editor_rows, more_label
 from tau.screen.extension_ui import ExtensionUiState
@@ -44,7 +45,7 @@ class Size(NamedTuple):
     columns: int
 
 
-class Box(NamedTuple):
+class Box(Value):
     rows: list[Line]
     cursor: tuple[int, int] | None  # row and column in the box
 
@@ -136,7 +137,7 @@ class View:
         if not look.visible:
             return ()
         if look.message is not None:
-            state = state._replace(message=look.message)
+            state = replace(state, message=look.message)
         changes_per_s = CHANGES_PER_S if look.interval_ms is None else min(1000 / look.interval_ms, CHANGES_PER_S)
         frames = FRAMES if look.frames is None else look.frames
         return working_line(state, now, width, changes_per_s=changes_per_s, frames=frames)
