@@ -26,7 +26,7 @@ from tau.runtime.telemetry.start import shared_sdk
 
 
 @pytest.mark.promise("O03")
-@pytest.mark.parametrize("fault", ["429", "10 MB", "closes in the body"])
+@pytest.mark.parametrize("fault", ["429", "10 MB", "closes in the head"])
 def test_a_receiver_that_fails_costs_a_run_one_warning(tmp_path: Path, fault: str) -> None:
     with answering(FAULTS[fault]) as url:
         done = run(tmp_path, "--telemetry", OTEL_EXPORTER_OTLP_ENDPOINT=url)
