@@ -169,8 +169,6 @@ class ProjectConfig:
         Also the files of a project without a trust decision, if they are inside it: it may be trusted later.
         """
         named = [one.package or one.path for one in self.extensions]
-        if self.packages is not None:
-            named += [one.base for files in self.packages.resources().files.values() for one in files]
         for scope in ("user", "project"):
             named += PathList(self._lists[scope].get("extensions", ())).paths()
         named += [self.cwd / os.path.expanduser(text) for text in self._given if not is_remote(text)]
