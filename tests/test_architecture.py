@@ -162,6 +162,7 @@ LATE = {
     },
     "store/packages/lock_file.py": {"tau.store.packages.digests"},
     "store/packages/session.py": {"tau.store.packages.installer", "tau.store.packages.temporary"},
+    "store/packages/offers.py": {"tau.store.skills"},
     "store/packages/staging.py": {"ctypes"},
     "store/packages/programs.py": {"ctypes"},
     "runtime/extensions/loader.py": {"tau.runtime.extensions.node_hosts"},
