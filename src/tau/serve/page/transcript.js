@@ -345,8 +345,8 @@ export class Transcript {
     this.#drawMessage(state.partial);
     this.#drawTools(state);
     this.#drawBash(state);
-    const empty = !this.#loading && this.#cards.size === 0 && !this.#live.firstElementChild && state.loaded;
-    this.onEmpty(empty);
+    const begun = this.#more || this.#live.firstElementChild || this.#log.querySelector("article:not(.quiet, .line)");
+    this.onEmpty(!this.#loading && !begun && state.loaded);
     this.#keepEnd();
   }
 
