@@ -16,7 +16,7 @@ SECONDS = 3600.0
 
 
 def measure(scale: float, seed: int) -> list[Figure]:
-    kills = max(10, round(KILLS * scale))
+    kills = max(4, round(KILLS * scale))
     size = LOT if kills > 2 * LOT else -(-kills // 2)
 
     def killed(number: int, amount: int, folder: Path) -> float | None:
