@@ -7,9 +7,9 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tau
 from tau.core.models.failures import is_transient
@@ -31,7 +31,10 @@ from tau.records.fleet import (
     Usage,
 )
 from tau.records.messages import Assistant
-from tau.runtime.telemetry.task_span import TaskSpan, start_task_span
+from tau.runtime.telemetry import names
+
+if TYPE_CHECKING:
+    from tau.runtime.telemetry.workflow import WorkflowTelemetry
 
 COMMAND_TIMEOUT_S = 600.0
 TAIL_BYTES = 64 * 1024
@@ -71,7 +74,6 @@ class AttemptRun:
         self.transient = False
         self.uncounted = False
         self._spent = 0.0
-        self._span: TaskSpan | None = None
         task = order.task
         self.result = Result(
             task.id, order.number, "failed", order.task_hash, labels=task.labels, worker=f"{os.uname().nodename}"
@@ -79,23 +81,13 @@ class AttemptRun:
 
     async def run(self) -> Result:
         """Work to the end; whatever fails becomes the outcome. Cancelling it stops the agent and keeps nothing."""
-        self._span = self._start_span()
-        try:
-            return await self._run()
-        finally:
-            if self._span is not None:
-                self._span.end(self.result.outcome)
-
-    def _start_span(self) -> TaskSpan | None:
-        if not self._environment.get("TAU_TELEMETRY"):
-            return None
-        return start_task_span(self._environment, self._folder.parents[2].name, self._order.task.id, self._order.number)
-
-    async def _run(self) -> Result:
         shutil.rmtree(self._draft, ignore_errors=True)
         self._draft.mkdir(parents=True, mode=0o700)
         try:
-            await self._work()
+            with self._telemetry() or nullcontext() as telemetry:
+                await self._work(telemetry)
+                if telemetry is not None:
+                    telemetry.set(names.FLEET_OUTCOME, self.result.outcome)
         except TaskFailed as error:
             self.transient, self.uncounted = error.transient, error.uncounted
             self._set(outcome=error.outcome, error=str(error))
@@ -111,14 +103,24 @@ class AttemptRun:
             raise
         return self.result
 
+    def _telemetry(self) -> WorkflowTelemetry | None:
+        """The span of this attempt, if the environment asks for telemetry."""
+        if not self._environment.get("TAU_TELEMETRY"):
+            return None
+        from tau.runtime.telemetry.workflow import begin_workflow
+
+        order = self._order
+        about = {names.FLEET_RUN: order.run, names.FLEET_TASK: order.task.id or "", names.FLEET_ATTEMPT: order.number}
+        return begin_workflow("fleet_task", "fleet", about, self._environment)
+
     def _make_room(self) -> None:
         shutil.rmtree(self._draft, ignore_errors=True)
 
-    async def _work(self) -> None:
+    async def _work(self, telemetry: WorkflowTelemetry | None) -> None:
         task, started = self._order.task, time.monotonic()
         await self.work.prepare()
         self._set(base=self.work.base)
-        async with self._open() as agent:
+        async with self._open(telemetry) as agent:
             self._set(model=f"{agent.model.provider}/{agent.model.id}" if agent.model else "")
             if task.setup is not None:
                 code, tail = await self._command(agent, task.setup, "setup.log")
@@ -136,7 +138,7 @@ class AttemptRun:
             self._set(outcome=outcome, session="session.jsonl")
         await self._take_output()
 
-    def _open(self) -> Any:
+    def _open(self, telemetry: WorkflowTelemetry | None) -> Any:
         task = self._order.task
         given: dict[str, Any] = {
             "model": task.model,
@@ -164,13 +166,14 @@ class AttemptRun:
             permissions=task.permissions,
             sandbox=None if sandbox == "none" else sandbox,
             on_event=self._on_event,
+            telemetry=telemetry or False,
             **given,
         )
 
     def _variables(self) -> dict[str, str]:
         """Keys, proxies and what programs need; of other variables only those that the task names."""
         named = {name: os.environ[name] for name in self._order.task.env if name in os.environ}
-        return {**self._environment, **named, **(self._span.variables if self._span is not None else {})}
+        return {**self._environment, **named}
 
     def _on_event(self, event: Any) -> None:
         if isinstance(event, AutoRetryStart) and _is_refusal(event.error_message):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -25,6 +26,8 @@ from tau.fleet.repair import repair_command
 from tau.fleet.stopping import stop_command
 from tau.records.base import parse
 from tau.runtime.terminal import emit, say
+from tau.store.paths import agent_dir
+from tau.store.settings import SettingsFile
 
 STOPPED_BY_LIMIT = 3
 INTERRUPTED = 130
@@ -64,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--changed", choices=("refuse", "redo", "keep"), default="refuse", help="tasks that changed")
     run.add_argument("--first", type=_positive, metavar="N", help="only the first N tasks")
     run.add_argument("--drain", type=float, default=600.0, help="seconds for tasks to end after Ctrl+C")
+    run.add_argument("--telemetry", action="store_true", help="send traces and metrics of the workers")
     status = commands.add_parser("status", help="what a fleet has done")
     status.set_defaults(handler=_status)
     status.add_argument("out", type=Path)
@@ -144,6 +148,7 @@ async def _run_fleet(given: argparse.Namespace, tasks: Sequence[Any]) -> int:
         "keep": given.keep,
         "changed": given.changed,
         "drain_s": given.drain,
+        "telemetry": given.telemetry or _telemetry_is_enabled(),
     }
     async with Fleet(given.out, **config) as fleet:
         await fleet.add(tasks)
@@ -164,6 +169,11 @@ async def _run_fleet(given: argparse.Namespace, tasks: Sequence[Any]) -> int:
         if interrupts.count:
             return INTERRUPTED
         return STOPPED_BY_LIMIT if out_of_money else _code(counts)
+
+
+def _telemetry_is_enabled() -> bool:
+    """True if the user's settings enable it; the variable TAU_TELEMETRY decides first, and the workers inherit it."""
+    return not os.environ.get("TAU_TELEMETRY") and SettingsFile(agent_dir() / "settings.json").read().telemetry.enabled
 
 
 class _Interrupts:

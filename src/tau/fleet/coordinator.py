@@ -8,6 +8,7 @@ Killed between any two of these, the next start goes on from there.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -72,6 +73,7 @@ class Coordinator:
         self._tasks = {task.id: task for task in tasks}
         self._options = options
         self._bases = bases
+        self._run = hashlib.sha256(str(folder.path).encode()).hexdigest()[:16]  # telemetry names no folders
         self.scheduler = Scheduler(map(_work, tasks), options.limits, attempts=ledger.numbers(), spent=ledger.spent())
         self._outbox = Outbox(folder, ledger, engine.send, on_result)
         self._hellos: dict[str, Hello] = {}  # of workers that live
@@ -246,6 +248,7 @@ class Coordinator:
             base=self._bases.get(act.task),
             sandbox=self._options.sandbox,
             keep=self._options.keep,  # type: ignore[arg-type]
+            run=self._run,
         )
 
     def _note(self, kind: str, about: str) -> None:

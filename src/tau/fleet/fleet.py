@@ -48,6 +48,7 @@ class FleetConfig(Value):
     keep: str = "never"
     changed: Changed = "refuse"
     drain_s: float = 600.0
+    telemetry: bool = False
 
 
 class Fleet:
@@ -145,9 +146,11 @@ class Fleet:
         self._share_models(root / "agent")
         if config.keep == "never":
             remove_leftovers(root)
+        environment = {**os.environ, "TAU_TELEMETRY": "1"} if config.telemetry else None
         per_worker = min(config.per_worker, config.concurrency)
         count = config.worker_count or min(os.cpu_count() or 1, -(-config.concurrency // per_worker))
-        place = Place(root, self.folder.path / "logs", per_worker, max(1, count), config.worker_memory)
+        logs = self.folder.path / "logs"
+        place = Place(root, logs, per_worker, max(1, count), config.worker_memory, environment)
         return make_engine("command" if config.workers else config.engine, config.workers, place)
 
     def _share_models(self, to: Path) -> None:

@@ -22,7 +22,6 @@ from tau.fleet.capacity import CapacityWatch, is_disk_full
 from tau.fleet.git import GitError
 from tau.records.base import BadRecord, convert, encode, parse, replace
 from tau.records.fleet import Acknowledge, Beat, Begun, Done, FromWorker, Hello, Order, Result, Stop
-from tau.runtime.telemetry.task_span import flush
 
 BEAT_S = 10.0
 STOP_TIMEOUT_S = 2.0
@@ -156,5 +155,7 @@ def main(root: str, slots: int, labels: Mapping[str, Any], memory: int = 0) -> i
     with suppress(TauError):
         asyncio.run(serve(Path(root), slots, labels, memory))
     if os.environ.get("TAU_TELEMETRY"):
-        flush(os.environ)
+        from tau.runtime.telemetry.start import flush
+
+        flush()
     return 0

@@ -142,6 +142,7 @@ class Order(ToWorker, tag="order"):
     base: str | None = None
     sandbox: str = "none"
     keep: Literal["never", "failed", "always"] = "never"
+    run: str = ""  # identifies the fleet in telemetry
 
 
 class Stop(ToWorker, tag="stop"):

@@ -42,7 +42,7 @@ class LiveSession:
     ) -> None:
         self._changed: Callable[[LiveSession], None] = lambda live: None
         self.stream = EventStream()
-        self.handle = factory.open(self.stream.publish, "rpc", saves=False, shared=True)
+        self.handle = factory.open(self.stream.publish, "rpc", saves=False, shared=True, front_end="serve")
         self.stream.on_event = self._published
         self.stream.name_session(self.id)
         self.stream.view.queue = self.handle.queues

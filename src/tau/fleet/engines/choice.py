@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ class Place(Value):
     per_worker: int = 50
     count: int = 1
     memory: int = 2 * 1024**3
+    environment: Mapping[str, str] | None = None  # of processes on this machine; None for that of this process
 
 
 def make_engine(name: str, commands: Sequence[str], place: Place) -> Engine:
@@ -34,9 +35,10 @@ def make_engine(name: str, commands: Sequence[str], place: Place) -> Engine:
     if kind not in ENGINES:
         raise UsageError(f"--engine {name}: choose {', '.join(ENGINES)}.")
     if kind == "local":
-        return PipeEngine([local_command(place.root, place.per_worker, place.memory)] * place.count, place.logs)
+        command = local_command(place.root, place.per_worker, place.memory)
+        return PipeEngine([command] * place.count, place.logs, place.environment)
     if kind == "command":
-        return PipeEngine(worker_commands(commands, place.root), place.logs)
+        return PipeEngine(worker_commands(commands, place.root), place.logs, place.environment)
     module, extra = EXTRAS[kind]
     if find_spec(module) is None:
         raise UsageError(f"--engine {kind} needs {module}: {install_hint(extra)}.")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import shlex
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -35,11 +35,14 @@ def local_command(root: Path, slots: int, memory: int, labels: Sequence[str] = (
 
 
 class PipeEngine:
-    """`commands` are the command lines of the workers, one for each."""
+    """`commands` are the command lines of the workers, one for each; `environment` is None for that of this process."""
 
-    def __init__(self, commands: Sequence[Sequence[str] | str], logs: Path) -> None:
+    def __init__(
+        self, commands: Sequence[Sequence[str] | str], logs: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
         self._commands = [shlex.split(one) if isinstance(one, str) else list(one) for one in commands]
         self._logs = logs
+        self._environment = environment
         self._heard: asyncio.Queue[Heard | None] = asyncio.Queue()
         self._workers: dict[str, asyncio.subprocess.Process] = {}
         self._tasks: list[asyncio.Task[None]] = []
@@ -106,6 +109,7 @@ class PipeEngine:
                     stderr=errors,
                     limit=LINE_LIMIT,
                     start_new_session=True,
+                    env=self._environment,
                 )
             except OSError as error:
                 return f"{words[0]} cannot be started: {error.strerror}"

@@ -6,19 +6,22 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 from importlib.util import find_spec
 from typing import Any
+from weakref import WeakSet
 
 from tau import __version__
-from tau.core.checks.redaction import Redaction
 from tau.core.text.install_hints import install_hint
 from tau.errors import UsageError
 from tau.records.settings import TelemetrySettings
 from tau.runtime.telemetry import content
+from tau.runtime.telemetry.limits import MAX_NAMES, MAX_TOOL_NAMES, LimitedNames, Masking
+from tau.runtime.telemetry.log_records import LogHandler
 from tau.runtime.telemetry.observer import ObservedSession
-from tau.runtime.telemetry.session import SessionTelemetry, Setup
+from tau.runtime.telemetry.session import SessionTelemetry
+from tau.runtime.telemetry.setup import Setup
 
 VARIABLE = "TAU_TELEMETRY"
-FLEET_TASK = "TAU_FLEET_TASK"  # in the environment of an agent: the task of the fleet it works on
-MAX_LOG_BYTES = 4096
+STABILITY = "OTEL_SEMCONV_STABILITY_OPT_IN"
+LATEST = "gen_ai_latest_experimental"
 
 Observe = Callable[[ObservedSession], SessionTelemetry]
 
@@ -48,37 +51,34 @@ def prepare(
 
     Raises UsageError if the caller asked for it and OpenTelemetry is not installed, or a variable is wrong.
     """
-    if _is_disabled(environment):
+    if is_disabled(environment):
         return None
-    mode = "fleet" if FLEET_TASK in environment else mode
-    if not _is_installed():
-        problem = f"Telemetry needs OpenTelemetry: {install_hint('otel')}."
+    if not is_installed():
         if option is None and not environment.get(VARIABLE):
-            warn(problem)
+            warn(NOT_INSTALLED)
             return None
-        raise UsageError(problem)
-    try:
-        shared = _shared(option, environment, mode, offline=offline, secrets=secrets)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-    capture = environment.get(content.CAPTURE, "").strip().upper()
+        raise UsageError(NOT_INSTALLED)
+    mask = Masking(secrets)
     limit = _limit(environment)
+    shared = shared_sdk(option, environment, mode, offline=offline)
+    shared.maskings.add(mask)
+    workflow = option if hasattr(option, "span_context") else None
     setup = Setup(
         sdk=shared.sdk,
         version=__version__,
-        mode=mode,
+        mode=mode if workflow is None else workflow.mode,
         dialect=dialect,
         sandbox=sandbox,
-        parent=_parent(shared.sdk, environment),
-        from_caller=mode == "library",
+        parent=parent_of(shared.sdk, environment) if workflow is None else workflow.span_context,
+        from_caller=mode == "library" and workflow is None,
+        hides_parent="TRACEPARENT" in environment,
         to_commands=settings.propagate_to_commands,
         to_models=settings.propagate_to_models,
-        content=content.Content(
-            capture,
-            limit,
-            lambda text: Redaction(secrets(), "").text(text),
-            lambda name, span, found: shared.sdk.log(logging.INFO, "", name, span, found),
-        ),
+        mask=mask,
+        tool_names=shared.tool_names,
+        model_names=shared.model_names,
+        server_names=shared.server_names,
+        content=content.Content(_capture(environment), limit, mask, shared.sdk.event),
     )
 
     def observe(session: ObservedSession) -> SessionTelemetry:
@@ -88,34 +88,31 @@ def prepare(
     return observe
 
 
-def sdk_of_fleet(environment: Mapping[str, str]) -> Any:
-    """What the attempts of a worker of a fleet share; None if telemetry is off or not installed."""
-    if not is_asked_for(None, TelemetrySettings(), environment) or _is_disabled(environment) or not _is_installed():
-        return None
-
-    def secrets() -> list[str]:
-        return [value for name, value in environment.items() if value and name.endswith(("_KEY", "_TOKEN"))]
-
-    try:
-        return _shared(None, environment, "fleet", offline=False, secrets=secrets).sdk
-    except ValueError as error:
-        raise UsageError(str(error)) from None
+NOT_INSTALLED = f"Telemetry needs OpenTelemetry: {install_hint('otel')}."
 
 
-def _is_disabled(environment: Mapping[str, str]) -> bool:
+def is_disabled(environment: Mapping[str, str]) -> bool:
     return environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
 
 
-def _is_installed() -> bool:
+def is_installed() -> bool:
     return find_spec("opentelemetry") is not None and find_spec("opentelemetry.sdk") is not None
 
 
-class _Shared:
-    """The SDK that all sessions of a process use."""
+class Shared:
+    """The SDK that all sessions of a process use, and the names that its metrics have seen."""
 
     def __init__(self, sdk: Any) -> None:
         self.sdk = sdk
         self.sessions = 0
+        self.tool_names = LimitedNames(MAX_TOOL_NAMES)
+        self.model_names = LimitedNames(MAX_NAMES)
+        self.server_names = LimitedNames(MAX_NAMES)
+        self.maskings: WeakSet[Masking] = WeakSet()  # of the open sessions
+
+    def secrets(self) -> set[str]:
+        """The keys of all open sessions."""
+        return {secret for masking in [*self.maskings] for secret in masking.secrets()}
 
     def closed(self) -> None:
         self.sessions -= 1
@@ -125,22 +122,35 @@ class _Shared:
             self.sdk.flush()
 
 
-_of_process: dict[str, _Shared] = {}
+_of_process: dict[str, Shared] = {}
 
 
-def _shared(
-    option: Any, environment: Mapping[str, str], mode: str, *, offline: bool, secrets: Callable[[], Collection[str]]
-) -> _Shared:
+def shared_sdk(option: Any, environment: Mapping[str, str], mode: str, *, offline: bool) -> Shared:
+    """Raises UsageError if a variable is wrong."""
     from tau.runtime.telemetry import sdk
 
+    if isinstance(shared := getattr(option, "shared", None), Shared):
+        return shared
     if option is not None and not isinstance(option, bool):
-        return _Shared(sdk.of_provider(option, __version__))
+        return Shared(sdk.of_provider(option, __version__))
     if mode == "library" and not _has_destination(environment):
-        return _Shared(sdk.of_program(__version__))
+        return Shared(sdk.of_program(__version__))
     if "sdk" not in _of_process:
-        _of_process["sdk"] = shared = _Shared(sdk.of_environment(__version__, environment, offline=offline))
-        logging.getLogger("tau").addHandler(_LogHandler(shared.sdk, secrets))
+        _check_stability(environment)
+        try:
+            _of_process["sdk"] = shared = Shared(sdk.of_environment(__version__, environment, offline=offline))
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+        with_content = _capture(environment) in content.CHOICES
+        handler = LogHandler(shared.sdk, Masking(shared.secrets), with_content=with_content)
+        logging.getLogger("tau").addHandler(handler)
     return _of_process["sdk"]
+
+
+def flush() -> None:
+    """Send what is left, at the end of the process; blocks for a limited time."""
+    for shared in _of_process.values():
+        shared.sdk.flush()
 
 
 def _has_destination(environment: Mapping[str, str]) -> bool:
@@ -148,9 +158,23 @@ def _has_destination(environment: Mapping[str, str]) -> bool:
     return any(name.startswith("OTEL_EXPORTER_OTLP") or name.endswith("_EXPORTER") for name in environment)
 
 
-def _parent(sdk: Any, environment: Mapping[str, str]) -> Any:
+def _check_stability(environment: Mapping[str, str]) -> None:
+    """tau began with the latest conventions and knows no older names."""
+    wanted = [word.strip() for word in environment.get(STABILITY, "").split(",") if word.strip().startswith("gen_ai")]
+    if wanted and LATEST not in wanted:
+        logging.getLogger("tau.telemetry").warning(
+            "%s=%s: tau knows only the names of %s", STABILITY, ",".join(wanted), LATEST
+        )
+
+
+def parent_of(sdk: Any, environment: Mapping[str, str]) -> Any:
+    """The context of the variable TRACEPARENT, if there is one."""
     given = environment.get("TRACEPARENT", "")
     return sdk.parent_of(given, environment.get("TRACESTATE", "")) if given else None
+
+
+def _capture(environment: Mapping[str, str]) -> str:
+    return environment.get(content.CAPTURE, "").strip().upper()
 
 
 def _limit(environment: Mapping[str, str]) -> int:
@@ -158,17 +182,3 @@ def _limit(environment: Mapping[str, str]) -> int:
     if value and not value.isdigit():
         raise UsageError(f"{content.LIMIT}={value} is not a number of bytes.")
     return int(value) if value else content.MAX_BYTES
-
-
-class _LogHandler(logging.Handler):
-    """Warnings and errors of tau's own loggers as log records."""
-
-    def __init__(self, sdk: Any, secrets: Callable[[], Collection[str]]) -> None:
-        super().__init__(logging.WARNING)
-        self._sdk = sdk
-        self._secrets = secrets
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.name != "tau.telemetry":
-            text = Redaction(self._secrets(), "").text(record.getMessage())
-            self._sdk.log(record.levelno, text[:MAX_LOG_BYTES], "", None, {})

@@ -1,4 +1,4 @@
-"""R28: the coordinator of a fleet that is killed loses no final result, doubles none, and goes on."""
+"""R29: the coordinator of a fleet that is killed loses no final result, doubles none, and goes on."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def measure(scale: float, seed: int) -> list[Figure]:
     took = in_lots(kills, size, killed)
     going_on = [seconds for seconds in took if seconds is not None]
     return [
-        Figure("R28", "lots with a final result lost or doubled, by kill -9", kills, len(took) - len(going_on), 0),
+        Figure("R29", "lots with a final result lost or doubled, by kill -9", kills, len(took) - len(going_on), 0),
         Figure(
-            "R28",
+            "R29",
             "from a start to the next attempt, median",
             len(going_on),
             statistics.median(going_on or [99]),
