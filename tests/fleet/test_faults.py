@@ -198,3 +198,20 @@ def test_a_worker_that_was_stopped_for_a_while_goes_on(tmp_path: Path) -> None:
 
 def test_a_killed_worker_leaves_no_command_behind_and_its_tasks_are_done(tmp_path: Path) -> None:
     assert fleet_figures.killed_worker(tmp_path, 5).results == 5
+
+
+@pytest.mark.skipif(not can_mount(), reason="*** no disk can be mounted here (unshare --user --mount) ***")
+def test_a_worker_with_a_full_disk_takes_no_orders_and_others_do_its_tasks(tmp_path: Path) -> None:
+    """The first worker has a disk without room and without inodes; its attempts do not count as retries."""
+    fleet = FleetRun(tmp_path)
+    fleet.tasks({"id": f"t{number}", "retries": 0} for number in range(8))
+    full = tmp_path / "full"
+    full.mkdir()
+    worker = f"{sys.executable} -m tau fleet worker --slots 4 --root"
+    mounted = f"mount -t tmpfs -o size=64k,nr_inodes=5 none {full}; dd if=/dev/zero of={full}/ballast bs=4k 2>/dev/null"
+    first = f"unshare --user --map-root-user --mount sh -c '{mounted}; exec {worker} {full}/w'"
+    done = fleet.run("--concurrency", "8", "--worker", first, "--worker", f"{worker} {tmp_path}/other")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {result["worker"] for result in fleet.results().values()} == {"w2"}
+    assert fleet_kills.rows(fleet, "select about from event where kind = 'capacity'") == [("w1: 0 its disk is full",)]
+    assert fleet_kills.rows(fleet, "select 1 from attempt where worker = 'w1' and how = 'a failure outside the task'")
