@@ -85,10 +85,17 @@ NAMES = {
 }
 
 
+ON_WINDOWS = "tau does not run on Windows itself: use it in WSL, the Windows Subsystem for Linux."
+
+
 def __getattr__(name: str) -> object:
     if name not in NAMES:
         raise AttributeError(f"module 'tau' has no attribute {name!r}")
     from importlib import import_module
+    from os import name as system
+
+    if system == "nt":
+        raise ImportError(ON_WINDOWS)
 
     module, _, attribute = NAMES[name].partition(":")
     found = import_module(module)

@@ -7,20 +7,21 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tau
 from tau.core.models.failures import is_transient
 from tau.errors import TauError
+from tau.fleet.capacity import is_disk_full
 from tau.fleet.git import GitError
 from tau.fleet.mirror import mirror_of
 from tau.fleet.probe import sandbox_problem
 from tau.fleet.task_inputs import read_attachments, remaining, used_up
 from tau.fleet.workspace import WorkFolder
 from tau.records.base import encode, replace
-from tau.records.events import AutoRetryStart
+from tau.records.events import AutoRetryStart, MessageEnd
 from tau.records.fleet import (
     CheckResult,
     FromWorker,
@@ -33,6 +34,10 @@ from tau.records.fleet import (
     Usage,
 )
 from tau.records.messages import Assistant
+from tau.runtime.telemetry import names
+
+if TYPE_CHECKING:
+    from tau.runtime.telemetry.workflow import WorkflowTelemetry
 
 COMMAND_TIMEOUT_S = 600.0
 TAIL_BYTES = 64 * 1024
@@ -42,12 +47,20 @@ Say = Callable[[FromWorker], None]
 
 
 class TaskFailed(Exception):
-    """The attempt cannot go on; `transient` if another one may succeed."""
+    """The attempt cannot go on; `transient` if another one may succeed, `uncounted` if a provider's limit ended it."""
 
-    def __init__(self, text: str, *, transient: bool = False, outcome: Outcome = "failed") -> None:
+    def __init__(
+        self, text: str, *, transient: bool = False, uncounted: bool = False, outcome: Outcome = "failed"
+    ) -> None:
         super().__init__(text)
         self.transient = transient
+        self.uncounted = uncounted
         self.outcome: Outcome = outcome
+
+
+def _is_refusal(error: str) -> bool:
+    """True if a provider refused a request because there were too many."""
+    return any(word in error.lower() for word in REFUSED)
 
 
 class AttemptRun:
@@ -62,6 +75,8 @@ class AttemptRun:
         self._draft = self._folder.with_name(f"{self._folder.name}.partial")
         self.work = WorkFolder(order, root)
         self.transient = False
+        self.uncounted = False
+        self._spent = 0.0
         task = order.task
         self.result = Result(
             task.id, order.number, "failed", order.task_hash, labels=task.labels, worker=f"{os.uname().nodename}"
@@ -74,21 +89,44 @@ class AttemptRun:
         if self._order.dry_run:
             return await self._rehearse()
         try:
-            await self._work()
+            with self._telemetry() or nullcontext() as telemetry:
+                await self._work(telemetry)
+                if telemetry is not None:
+                    telemetry.set(names.FLEET_OUTCOME, self.result.outcome)
         except TaskFailed as error:
-            self.transient = error.transient
+            self.transient, self.uncounted = error.transient, error.uncounted
             self._set(outcome=error.outcome, error=str(error))
         except (GitError, OSError, TauError, TimeoutError) as error:
+            if is_disk_full(error):
+                self._make_room()
+                raise
             self._set(outcome="failed", error=str(error) or type(error).__name__)
-        await asyncio.to_thread(self._keep)
+        try:
+            await asyncio.to_thread(self._keep)
+        except OSError:
+            self._make_room()
+            raise
         return self.result
 
-    async def _work(self) -> None:
+    def _telemetry(self) -> WorkflowTelemetry | None:
+        """The span of this attempt, if the environment asks for telemetry."""
+        if not self._environment.get("TAU_TELEMETRY"):
+            return None
+        from tau.runtime.telemetry.workflow import begin_workflow
+
+        order = self._order
+        about = {names.FLEET_RUN: order.run, names.FLEET_TASK: order.task.id or "", names.FLEET_ATTEMPT: order.number}
+        return begin_workflow("fleet_task", "fleet", about, self._environment)
+
+    def _make_room(self) -> None:
+        shutil.rmtree(self._draft, ignore_errors=True)
+
+    async def _work(self, telemetry: WorkflowTelemetry | None) -> None:
         task, started = self._order.task, time.monotonic()
         await self._check_machine()
         await self.work.prepare(await mirror_of(self._order, self._root))
         self._set(base=self.work.base)
-        async with self._open() as agent:
+        async with self._open(telemetry) as agent:
             self._set(model=f"{agent.model.provider}/{agent.model.id}" if agent.model else "")
             if task.setup is not None:
                 code, tail = await self._command(agent, task.setup, "setup.log")
@@ -108,7 +146,7 @@ class AttemptRun:
         if isinstance(task.output, dict):
             await asyncio.to_thread(self._copy_files, task.output["files"])
 
-    def _open(self) -> Any:
+    def _open(self, telemetry: WorkflowTelemetry | None) -> Any:
         task = self._order.task
         given: dict[str, Any] = {
             "model": task.model,
@@ -136,16 +174,26 @@ class AttemptRun:
             permissions=task.permissions,
             sandbox=None if sandbox == "none" else sandbox,
             on_event=self._on_event,
+            telemetry=telemetry or False,
             **given,
         )
 
     def _variables(self) -> dict[str, str]:
         """Keys, proxies and what programs need; of other variables only those that the task names."""
-        return {**self._environment, **{name: os.environ[name] for name in self._order.task.env if name in os.environ}}
+        named = {name: os.environ[name] for name in self._order.task.env if name in os.environ}
+        return {**self._environment, **named}
 
     def _on_event(self, event: Any) -> None:
-        if isinstance(event, AutoRetryStart) and any(word in event.error_message.lower() for word in REFUSED):
+        if isinstance(event, AutoRetryStart) and _is_refusal(event.error_message):
             self._say(Limited(self._order.task.provider or (self._order.task.model or "").partition("/")[0]))
+        elif isinstance(event, MessageEnd) and isinstance(event.message, Assistant):
+            self._charge(event.message)
+
+    def _charge(self, answer: Assistant) -> None:
+        """Every answer is reported: what it cost must be known even if this worker is killed."""
+        self._spent += answer.usage.cost.total
+        if self._spent:
+            self._say(Progress(self._order.attempt, self._spent, answer.usage.total_tokens))
 
     async def _ask(self, agent: tau.Agent) -> Outcome:
         task = self._order.task
@@ -171,7 +219,7 @@ class AttemptRun:
                 return "limited"
             if not result.ok:
                 error = result.error or "The run failed."
-                raise TaskFailed(error, transient=is_transient(error))
+                raise TaskFailed(error, transient=is_transient(error), uncounted=_is_refusal(error))
         return "done"
 
     def _count(self, agent: tau.Agent, result: Any) -> None:
@@ -249,7 +297,7 @@ class AttemptRun:
         try:
             await self._check_machine()
             await self.work.prepare(await mirror_of(self._order, self._root))
-            async with self._open() as agent:
+            async with self._open(None) as agent:
                 agent._require_handle().models.ready()
             self._set(outcome="done")
         except (TaskFailed, GitError, OSError, TauError, TimeoutError) as error:

@@ -90,5 +90,8 @@ class CheckingEngine:
     async def _pass_checked(self, worker: str, line: Done) -> None:
         self._heard.put_nowait((worker, replace(line, result=await checked(line.result, self._check))))
 
+    async def drop(self, worker: str) -> None:
+        await self._engine.drop(worker)
+
     async def close(self) -> None:
         await self._engine.close()

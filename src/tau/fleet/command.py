@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import signal
 import sys
 import time
@@ -17,15 +18,20 @@ from tau.core.checks.exit_codes import ANSWERED, FAILED
 from tau.core.fleet.tasks import NamedTask
 from tau.errors import UsageError
 from tau.fleet import display, worker
+from tau.fleet.capacity import parse_bytes
 from tau.fleet.coordinator import summary
 from tau.fleet.dry_run import dry_run
 from tau.fleet.fleet import Fleet
 from tau.fleet.progress import Progress
 from tau.fleet.queries import add_queries
+from tau.fleet.repair import repair_command
 from tau.fleet.run_options import add_run_options, fleet_config, positive, selection, task_defaults
 from tau.fleet.snapshot import take_snapshot
+from tau.fleet.stopping import stop_command
 from tau.fleet.task_files import load_tasks
 from tau.runtime.terminal import emit, say
+from tau.store.paths import agent_dir
+from tau.store.settings import SettingsFile
 
 STOPPED_BY_LIMIT = 3
 INTERRUPTED = 130
@@ -52,11 +58,22 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--workers", type=positive, default=0, help="local worker processes (one per processor)")
     run.add_argument("--per-worker", type=positive, default=50, help="agents of one worker (%(default)s)")
     run.add_argument("--worker", action="append", default=[], metavar="COMMAND", help="a command that starts a worker")
+    run.add_argument("--engine", default="local", help="local, dask[:ADDRESS|:FILE.yaml] or ray[:ADDRESS]")
+    run.add_argument("--worker-memory", type=parse_bytes, default=2 * 1024**3, metavar="2G", help="then it is replaced")
+    run.add_argument("--telemetry", action="store_true", help="send traces and metrics of the workers")
     add_queries(commands)
+    stopping = commands.add_parser("stop", help="let a running fleet start nothing more, or give up a task")
+    stopping.set_defaults(handler=stop_command)
+    stopping.add_argument("out", type=Path)
+    stopping.add_argument("task", nargs="?")
+    repaired = commands.add_parser("repair", help="make a damaged ledger again from the results; deletes nothing")
+    repaired.set_defaults(handler=repair_command)
+    repaired.add_argument("out", type=Path)
     work = commands.add_parser("worker", help="take orders on stdin (started by a fleet)")
-    work.set_defaults(handler=lambda given: worker.main(given.root, given.slots, _labels(given.label)))
+    work.set_defaults(handler=lambda given: worker.main(given.root, given.slots, _labels(given.label), given.memory))
     work.add_argument("--root", default=str(Path.cwd() / ".tau-fleet"), help="folder for work trees")
     work.add_argument("--slots", type=positive, default=50)
+    work.add_argument("--memory", type=int, default=0, help="bytes after which it ends and is replaced")
     work.add_argument("--label", action="append", default=[], metavar="NAME=VALUE")
     return parser
 
@@ -87,6 +104,9 @@ def _config(given: argparse.Namespace) -> dict[str, Any]:
         "worker_count": given.workers,
         "per_worker": given.per_worker,
         "workers": given.worker,
+        "worker_memory": given.worker_memory,
+        "engine": given.engine,
+        "telemetry": given.telemetry or _telemetry_is_enabled(),
     }
 
 
@@ -104,6 +124,11 @@ async def _run_fleet(given: argparse.Namespace, tasks: Sequence[NamedTask]) -> i
             return INTERRUPTED
         out_of_money = fleet.coordinator is not None and fleet.coordinator.scheduler.out_of_money
         return STOPPED_BY_LIMIT if out_of_money else _code(counts)
+
+
+def _telemetry_is_enabled() -> bool:
+    """True if the user's settings enable it; the variable TAU_TELEMETRY decides first, and the workers inherit it."""
+    return not os.environ.get("TAU_TELEMETRY") and SettingsFile(agent_dir() / "settings.json").read().telemetry.enabled
 
 
 async def _show_progress(fleet: Fleet, running: asyncio.Task[Any], *, watch: bool) -> None:

@@ -23,8 +23,10 @@ from tau.fleet.checks import check_money, check_sandbox, resolve_bases
 from tau.fleet.cleanup import clean_up
 from tau.fleet.coordinator import Coordinator, FleetOptions, recover
 from tau.fleet.engines import Engine
-from tau.fleet.engines.pipes import PipeEngine, local_command
+from tau.fleet.engines.choice import Place, make_engine
 from tau.fleet.folder import FleetFolder
+from tau.fleet.stopping import take_requests
+from tau.fleet.workspace import remove_leftovers
 from tau.records.base import Value, convert, encode, parse
 from tau.records.fleet import Result, Task
 from tau.store.ledger import Ledger, StoredTask
@@ -50,11 +52,13 @@ class FleetConfig(Value):
     worker_count: int = 0
     per_worker: int = 50
     workers: Sequence[str] = ()
+    worker_memory: int = 2 * 1024**3
     engine: str = "local"
     sandbox: str = "none"
     keep: str = "never"
     changed: Changed = "refuse"
     drain_s: float = 600.0
+    telemetry: bool = False
     mirror: str | None = None
 
 
@@ -129,6 +133,10 @@ class Fleet:
                 + (f", and {len(changed) - 1} more are not" if len(changed) > 1 else "")
                 + ". Use --changed redo to do changed tasks again, or --changed keep to leave them."
             )
+        kept = self.config.changed == "keep"
+        self.folder.copy_tasks(
+            task.task for task in named if task.id not in known or (known[task.id] != task.hash and not kept)
+        )
         with self.ledger.transaction():
             if self.config.changed == "redo":
                 for task in changed:
@@ -145,6 +153,7 @@ class Fleet:
         """
         await check_unstored(self.folder, self.ledger.open_attempts(), self._check)
         self._write_about()
+        take_requests(self.folder)  # of those who wanted to stop an earlier run
         tasks = [_stored(one) for one in self.ledger.open_tasks()]
         for result in recover(self.folder, self.ledger, tasks):
             on_result(result)
@@ -215,11 +224,14 @@ class Fleet:
     def _engine(self) -> Engine:
         config, root = self.config, self.folder.path / "local"
         self._share_models(root / "agent")
-        if config.workers:
-            return PipeEngine(list(config.workers), self.folder.path / "logs")
+        if config.keep == "never":
+            remove_leftovers(root)
+        environment = {**os.environ, "TAU_TELEMETRY": "1"} if config.telemetry else None
         per_worker = min(config.per_worker, config.concurrency)
         count = config.worker_count or min(os.cpu_count() or 1, -(-config.concurrency // per_worker))
-        return PipeEngine([local_command(root, per_worker)] * max(1, count), self.folder.path / "logs")
+        logs = self.folder.path / "logs"
+        place = Place(root, logs, per_worker, max(1, count), config.worker_memory, environment)
+        return make_engine("command" if config.workers else config.engine, config.workers, place)
 
     def _share_models(self, to: Path) -> None:
         """Workers know the user's models, and nothing else of their folder; keys come from the environment."""

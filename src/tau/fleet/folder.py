@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tau.errors import UsageError
-from tau.records.base import BadRecord, convert, parse
-from tau.records.fleet import Result
+from tau.records.base import BadRecord, convert, encode, parse
+from tau.records.fleet import Result, Task
 from tau.store.ledger import Ledger, LedgerError
 from tau.store.ledger_view import LedgerView
 
@@ -21,6 +22,8 @@ class FleetFolder:
         self.tasks = path / "tasks"
         self.results = path / "results.jsonl"
         self.about = path / "fleet.json"
+        self.stop_requests = path / "stop"
+        self.task_copies = path / "tasks.jsonl"  # every task that was added, for `tau fleet repair`
 
     def create(self) -> None:
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -95,10 +98,21 @@ class FleetFolder:
         """The result that a worker has written for an attempt."""
         return read_result(self.attempt(task, number) / "result.json")
 
+    def copy_tasks(self, tasks: Iterable[Task]) -> None:
+        """Keep the lines of tasks beside the ledger, so that it can be made again from them."""
+        handle = os.open(self.task_copies, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        with open(handle, "ab") as file:
+            file.write(b"\n" if file.tell() else b"")  # the line before may be torn
+            file.writelines(encode(task) + b"\n" for task in tasks)
+            file.flush()
+            os.fsync(file.fileno())
+
     def append(self, lines: list[bytes]) -> None:
         handle = os.open(self.results, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            os.write(handle, b"".join(line + b"\n" for line in lines))
+            data = b"".join(line + b"\n" for line in lines)
+            if os.write(handle, data) < len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.results))
         finally:
             os.close(handle)
 

@@ -7,8 +7,9 @@ import fcntl
 import hashlib
 import os
 import shutil
+import threading
 from collections.abc import AsyncIterator, Set
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from tau.fleet.git import GitError, git
@@ -95,6 +96,15 @@ class WorkFolder:
         if self._kind == "worktree" and repo is not None:
             async with locked(self._root / "locks", repo):
                 await git(repo, "worktree", "prune")
+
+
+def remove_leftovers(root: Path) -> None:
+    """At a start: remove the work folders of workers that were killed, in the background."""
+    root.mkdir(parents=True, exist_ok=True)
+    with suppress(OSError):
+        (root / "work").rename(root / f"removed-{os.getpid()}")
+    for old in root.glob("removed-*"):
+        threading.Thread(target=shutil.rmtree, args=(old, True), daemon=True).start()
 
 
 def _copy(source: str, to: Path, without: Set[str]) -> None:

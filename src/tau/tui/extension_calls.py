@@ -78,9 +78,11 @@ class ExtensionCalls:
 
     async def argument_completions(self, command: str, prefix: str) -> list[Item]:
         """What the arguments of a command can become."""
-        function = self._extensions.terminal.completions.get(command)
-        found = None if function is None else await self._call(function, {"prefix": prefix}, COMPLETION_TIMEOUT_S)
-        return _items(found, prefix)
+        found = self._extensions.commands.find(command)
+        key = (found.path, found.registered) if found is not None else ("", command)
+        function = self._extensions.terminal.completions.get(key)
+        given = None if function is None else await self._call(function, {"prefix": prefix}, COMPLETION_TIMEOUT_S)
+        return _items(given, prefix)
 
     async def autocomplete(self, lines: Sequence[str], cursor_line: int, cursor_column: int) -> list[Item]:
         """Completions of what is typed, of all extensions."""

@@ -1,4 +1,4 @@
-"""When to paint: a key at once, streamed pieces at most 25 times a second, never while the terminal is behind.
+"""When to paint: a key at once, streamed pieces at most 20 times a second, never while the terminal is behind.
 
 Changes are gathered in the view; a frame is made only when it can be written. So a terminal that reads slowly costs
 nothing but its own delay.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 
-FRAME_INTERVAL_S = 0.04
+FRAME_INTERVAL_S = 0.05
 REMOTE_FRAME_INTERVAL_S = 0.066  # over SSH
 
 

@@ -1,0 +1,7 @@
+"""The error of package commands."""
+
+from __future__ import annotations
+
+
+class PackageError(Exception):
+    """A package cannot be installed, updated or removed; the message is the sentence that the user sees."""
