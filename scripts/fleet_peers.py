@@ -3,8 +3,8 @@
     python scripts/fleet_peers.py [TASKS] [--at-once N] [--delay MS] [--mini PYTHON]
 
 Both ask a model on loopback and run two commands per task on this machine: no containers, no sandbox, no repository.
-mini-swe-agent's agent ends with its second command; tau's asks the model once more. --mini is the Python of an environment
-with mini-swe-agent and datasets; without it one is made (some hundred megabytes).
+mini-swe-agent's agent ends with its second command; tau's asks the model once more. --mini is the Python of an
+environment with mini-swe-agent, datasets and mcp (which LiteLLM imports); without it one is made (some hundred MB).
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def main() -> None:
     if python is None:
         subprocess.run([sys.executable, "-m", "venv", folder / "mini"], check=True)
         python = str(folder / "mini" / "bin" / "python")
-        subprocess.run([python, "-m", "pip", "install", "--quiet", "mini-swe-agent", "datasets"], check=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", "mini-swe-agent", "datasets", "mcp"], check=True)
     model = Model(given.delay / 1000)
     for name, found in (
         ("tau fleet", run_tau(folder / "tau", given, model.port)),
