@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from tau.core.fleet.estimate import duration, interval, time_left
 from tau.core.fleet.tasks import NamedTask, defaults_problem, merge_defaults, read_tasks
 from tau.errors import UsageError
 from tau.fleet import display
+from tau.fleet.progress import Progress
 from tau.fleet.selection import Selection
 from tau.fleet.snapshot import take_snapshot
 from tau.fleet.task_files import load_defaults, load_tasks
@@ -154,6 +156,32 @@ def test_a_snapshot_says_what_happens(tmp_path: Path) -> None:
     assert "t2, attempt 1, w1" in shown
     assert "    failed  t1: no\n" in shown + "\n"
     assert take_snapshot(view, 120.0, 100.0, alive=False).waiting == 8
+
+
+class Screen(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_is_redrawn_at_a_terminal_and_a_line_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    ledger = Ledger(tmp_path / "ledger.db")
+    ledger.add([("t0", "h", Task(prompt="x")), ("t1", "h", Task(prompt="x"))], 0.0)
+    ledger.finish([Result("t0", 1, "failed", "h", error="\x1b[2Jhidden")], 1.0)
+    view = LedgerView(tmp_path / "ledger.db")
+    screen, file = Screen(), io.StringIO()
+    for to in (screen, file):
+        progress = Progress(lambda: take_snapshot(view, 10.0, 0.0), to, watch=True)
+        progress.show()
+        progress.show()
+        progress.end()
+    assert file.getvalue().splitlines() == ["1 of 2, 1 failed, 360 tasks/h, 3 to 33 s left"] * 2
+    first, second, end = screen.getvalue().split("\x1b[10A\r\x1b[J")
+    assert (first, end) == (second, "")
+    assert first.splitlines()[0] == "█" * 15 + "░" * 15 + " 1 of 2 (50%)"
+    assert "\x1b" not in first and "hidden" in first
 
 
 def test_the_table_of_a_large_fleet_lists_what_needs_a_look() -> None:

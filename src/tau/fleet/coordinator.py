@@ -78,6 +78,8 @@ class Coordinator:
         self.scheduler = Scheduler(map(_work, tasks), options.limits, attempts=ledger.numbers(), spent=ledger.spent())
         self._outbox = Outbox(folder, ledger, engine.send, on_result)
         self._hellos: dict[str, Hello] = {}  # of workers that live
+        self._created = time.monotonic()
+        self._claimed: dict[str, float] = {}  # when the current attempt of a task was claimed
         self._changed = asyncio.Event()
         self._warned = -WARN_S
         self.problems: list[str] = []
@@ -192,7 +194,9 @@ class Coordinator:
         if result.cost:
             self._outbox.write(lambda ledger: ledger.charge(task, number, result.cost))
         if acts and isinstance(acts[0], Final):
-            self._outbox.finish(replace(result, worker=worker))
+            waited = self._claimed.pop(task, self._created) - self._created
+            seconds = replace(result.seconds, queue=round(waited, 3))
+            self._outbox.finish(replace(result, worker=worker, seconds=seconds))
             acts = acts[1:]
         self._outbox.send(worker, Acknowledge(line.attempt))  # also if it no longer counts: its files stay
         self._do(acts)
@@ -220,6 +224,7 @@ class Coordinator:
         for act in acts:
             match act:
                 case Start():
+                    self._claimed[act.task] = time.monotonic()
                     self._outbox.send(act.worker, self._order(act))
                 case StopAttempt():
                     self._outbox.send(act.worker, Stop(attempt_id(act.task, act.number)))

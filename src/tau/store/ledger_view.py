@@ -13,6 +13,10 @@ RUNNING = """
 select task, number, worker, claimed from attempt
 where ended is null and not exists (select 1 from result where result.task = attempt.task) order by claimed
 """
+SPENT = """
+select coalesce(sum(cost), 0) + (select coalesce(sum(cost), 0) from result
+where not exists (select 1 from attempt where attempt.task = result.task)) from attempt
+"""
 
 
 class RunningAttempt(NamedTuple):
@@ -33,7 +37,7 @@ class PastAttempt(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """Sums over the final results."""
+    """Sums over the final results; `cost` is that of all attempts."""
 
     cost: float
     tokens: int
@@ -61,8 +65,9 @@ class LedgerView:
         return {**found, "": self._db.execute("select count(*) from task").fetchone()[0] - sum(found.values())}
 
     def totals(self) -> Totals:
-        sums = ", ".join(f"coalesce(sum({name}), 0)" for name in ("cost", "tokens", "turns", "seconds"))
-        return Totals(*self._db.execute(f"select {sums} from result").fetchone())
+        sums = ", ".join(f"coalesce(sum({name}), 0)" for name in ("tokens", "turns", "seconds"))
+        tokens, turns, seconds = self._db.execute(f"select {sums} from result").fetchone()
+        return Totals(self._db.execute(SPENT).fetchone()[0], tokens, turns, seconds)
 
     def running(self) -> list[RunningAttempt]:
         """The attempts under way, the oldest first."""
