@@ -55,6 +55,9 @@ class ExtensionFile(Protocol):
     def brought_by(self) -> str | None: ...
 
     @property
+    def hint(self) -> str: ...
+
+    @property
     def base(self) -> Path | None: ...
 
     @property

@@ -23,7 +23,7 @@ from tau.store.packages.layout import Layout
 from tau.store.packages.lock_file import LockEntry, change_lock, read_lock
 from tau.store.packages.marks import quick_mark
 from tau.store.packages.npm import NpmProgram, NpmRoot, NpmState
-from tau.store.packages.npm_lock import with_scripts
+from tau.store.packages.npm_lock import Packages, with_scripts
 from tau.store.packages.offers import PackageFolder
 from tau.store.packages.staging import remove_leftovers
 
@@ -142,7 +142,7 @@ class Installer:
             is_same = newest and all(state.version(name) == version for name, version in before.items())
             if not dry_run and not is_same:
                 root.fetch(state, allowed_scripts)
-                self._announce(sources, state)
+                self._announce(sources, state, allowed_scripts)
                 root.commit(staging)
                 self._settle([source.identity for source in sources])
         return {
@@ -214,14 +214,16 @@ class Installer:
             return Installation(repository.folder)
         before = repository.commit_id()
 
-        def announce(copy: Path) -> None:
+        def announce(copy: Path, packages: Packages) -> None:
             at = GitFolder(source, copy, self.layout.git, self._npm, self._show).commit_id()
-            new = self._entry(source, copy, LockEntry(commit=at or UNSET))
+            scripts = with_scripts(packages)
+            built = [name for name in scripts if name in allowed_scripts]
+            new = self._entry(source, copy, LockEntry(commit=at or UNSET, scripts=scripts, built=built))
             self._write_next(source, new)
 
         packages = repository.install(allowed_scripts, force=force, before=announce)
         if packages is None and source.identity not in read_lock(self.layout.lock_file):
-            announce(repository.folder)
+            announce(repository.folder, {})
         self._settle([source.identity])
         commit = repository.commit_id()
         scripts = [name for name in with_scripts(packages or {}) if name not in allowed_scripts]
@@ -229,12 +231,14 @@ class Installer:
 
     # packages.lock.json
 
-    def _announce(self, sources: Sequence[NpmSource], state: NpmState) -> None:
+    def _announce(self, sources: Sequence[NpmSource], state: NpmState, built: Sequence[str]) -> None:
         for source in sources:
+            scripts = state.scripts(source.name)
             facts = LockEntry(
                 version=state.version(source.name) or UNSET,
                 integrity=state.integrity(source.name) or UNSET,
-                scripts=state.scripts(source.name),
+                scripts=scripts,
+                built=[name for name in scripts if name in built],
             )
             self._write_next(source, self._entry(source, state.folder / "node_modules" / source.name, facts))
 
@@ -250,6 +254,7 @@ class Installer:
             integrity=facts.integrity,
             commit=facts.commit,
             scripts=facts.scripts,
+            built=facts.built,
             time=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             source=source.text,
         )
