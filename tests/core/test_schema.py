@@ -259,3 +259,38 @@ def test_only_the_first_of_many_mistakes_is_reported() -> None:
     assert len(problems) == MAX_PROBLEMS
     assert problems[-1] == f"{'n' * 100}.../{MAX_PROBLEMS - 1}: must be integer"
     assert len(validation_error("any", problems, arguments).encode()) <= MAX_BYTES
+
+
+@pytest.mark.parametrize(
+    ("name", "valid", "invalid"),
+    [
+        ("date", "2024-02-29", "2023-02-29"),
+        ("date-time", "2026-01-01T10:00:00.5+01:00", "2026-01-01T10:00:00"),
+        ("time", "23:59:60Z", "12:00:60Z"),
+        ("duration", "P1DT2H", "1D"),
+        ("email", "a.b@example.org", "a..b@example.org"),
+        ("hostname", "example.org", "-example.org"),
+        ("ipv4", "10.0.0.255", "10.0.0.256"),
+        ("ipv6", "::ffff:1.2.3.4", "1::2::3"),
+        ("json-pointer", "/a/~0", "a"),
+        ("regex", "a+", "("),
+        ("uri", "https://example.org/a?b=%20", "no address"),
+        ("url", "mailto:a@example.org", "http:///path"),
+        ("uuid", "0a1b2c3d-0000-4000-8000-0123456789ab", "0a1b2c3d"),
+    ],
+)
+def test_the_format_of_an_argument_is_checked(name: str, valid: str, invalid: str) -> None:
+    assert fitted(tool(type="string", format=name), valid) == valid
+    assert problem(tool(type="string", format=name), invalid) == [f'x: must match format "{name}"']
+    assert validate({"type": "string", "format": name}, invalid) == (invalid, [])  # elsewhere it is an annotation
+
+
+def test_a_format_that_is_not_known_is_not_checked() -> None:
+    assert fitted(tool(type="string", format="colour"), "anything") == "anything"
+    assert fitted(tool(type=["string", "number"], format="date"), 5) == 5
+
+
+def test_the_items_of_a_tuple_are_checked_one_by_one() -> None:
+    schema = tool(type="array", items=[{"type": "string"}, {"type": "number"}], additionalItems=False)
+    assert fitted(schema, ["a", "2"]) == ["a", 2]
+    assert problem(schema, [1, 2, 3]) == ["x/0: must be string", "x/2: must not be present"]

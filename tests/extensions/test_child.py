@@ -316,15 +316,15 @@ def test_nothing_is_imported_from_the_folder_one_works_in_or_the_one_the_extensi
     asyncio.run(story())
 
 
-def test_the_first_registration_keeps_a_name(tmp_path: Path) -> None:
+def test_the_first_registration_of_a_flag_keeps_its_name_and_commands_get_numbers(tmp_path: Path) -> None:
     source = "def setup(pi):\n    pi.register_command('same', print)\n    pi.register_flag('same')\n"
     first, second = written(tmp_path, source, "first"), written(tmp_path, source, "second")
 
     async def story() -> None:
         async with running(first, second) as lab:
-            assert lab.extensions.commands["same"].path == str(first)
+            commands = {name: command.path for name, command in lab.extensions.commands.items()}
+            assert commands == {"same:1": str(first), "same:2": str(second)}
             assert [(error.extension_path, error.error) for error in lab.errors] == [
-                (str(second), "command same: the name is already registered"),
                 (str(second), "flag same: the name is already registered"),
             ]
 

@@ -208,25 +208,6 @@ def test_javascript_is_loaded_too(tmp_path: Path, name: str) -> None:
     assert value_of(script(tmp_path, source, f"one.{name}")) == [1, True]
 
 
-def test_the_examples_load_together(tmp_path: Path) -> None:
-    files = sorted((Path(__file__).parents[2] / "examples" / "extensions" / "typescript").glob("*.ts"))
-
-    async def story() -> None:
-        async with started(*files, settings=node_limits()) as lab:
-            assert lab.told == []
-            assert (list(lab.extensions.tools), list(lab.extensions.commands), list(lab.extensions.flags)) == (
-                ["word_count"],
-                ["words"],
-                ["allow-push"],
-            )
-            assert await lab.shown(toolName="bash", toolCallId="1", input={"command": "ls"}) == {}
-            lab.answers["confirm"] = lambda params: False
-            push = await lab.shown(toolName="bash", toolCallId="1", input={"command": "git push origin"})
-            assert push == {"block": True, "reason": "The user does not want to push."}
-
-    asyncio.run(story())
-
-
 def test_renderers_and_components_are_lines_in_the_terminal_interface(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

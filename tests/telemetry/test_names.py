@@ -13,7 +13,7 @@ from tau.errors import Aborted, ModelError
 from tau.runtime.telemetry import names
 from tau.runtime.telemetry.error_types import type_of, type_of_text
 
-GENERAL = {"server.address", "server.port", "http.response.status_code", "error.type"}
+GENERAL = {"exception.type", "server.address", "server.port", "http.response.status_code", "error.type"}
 # In the text of the conventions, and not in the package of their names.
 ONLY_IN_THE_TEXT = {
     *("gen_ai.client.inference.operation.details", "gen_ai.invoke_agent.duration", "gen_ai.execute_tool.duration"),

@@ -66,11 +66,16 @@ Write NAME.py to the current folder: an extension with a hook, a tool and a comm
   use it always    move it to ~/.pi/agent/extensions""",
     "fleet": """\
 usage: tau fleet run TASKS --out DIR [--concurrency N] [--model PATTERN] [--max-cost DOLLARS] [--sandbox LEVEL]
-                     [--workers N | --worker COMMAND ...] [--keep never|failed|always] [--changed refuse|redo|keep]
-       tau fleet status DIR
-       tau fleet show DIR TASK
-       tau fleet retry DIR --outcome OUTCOME
-       tau fleet export DIR [--format jsonl|csv|swebench] [-o FILE]
+                     [--workers N | --worker COMMAND ... | --engine local|dask:ADDRESS|ray:ADDRESS]
+                     [--keep never|failed|always] [--changed refuse|redo|keep]
+                     [--only GLOB] [--shuffle] [--seed N] [--first N] [--dry-run] [--watch]
+       tau fleet status DIR [--watch] [--json]
+       tau fleet show DIR TASK [--json]
+       tau fleet retry DIR [--outcome OUTCOME] [--only GLOB]
+       tau fleet stop DIR [TASK]
+       tau fleet repair DIR
+       tau fleet export DIR [--format jsonl|csv|swebench|sqlite|parquet] [-o FILE]
+       tau fleet report DIR [-o FILE]
 
 Run a file of tasks (JSON lines), each by an agent of its own. The same command again goes on where it was: each task
 ends with one result. --worker names a command that starts `tau fleet worker` elsewhere, such as ssh. Each of these

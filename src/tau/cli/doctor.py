@@ -32,7 +32,8 @@ from tau.runtime.app.config import read_settings
 from tau.runtime.app.factory import load
 from tau.runtime.app.options import SessionOptions
 from tau.runtime.models.discovery import LocalServer, discover
-from tau.runtime.models.selection import ModelSelection, expired_login_error
+from tau.runtime.models.logins import expired_login_error
+from tau.runtime.models.selection import ModelSelection
 from tau.runtime.terminal import say, say_marked
 from tau.runtime.tmux import tmux_options
 from tau.screen.terminal_report import TMUX_OPTIONS, environment_notes
@@ -116,11 +117,7 @@ def _machine() -> Iterator[Finding]:
 
 
 def _telemetry(folder: Path) -> Iterator[Finding]:
-    try:
-        content = parse(_text(folder / "settings.json").encode())
-        enabled = bool(content.get("telemetry", {}).get("enabled"))
-    except (OSError, BadRecord, AttributeError):
-        enabled = False  # what is wrong with the file is a finding of its own
+    enabled = SettingsFile(folder / "settings.json").read().telemetry.enabled  # its problems are other findings
     for is_wrong, text in doctor_telemetry.findings(enabled, os.environ):
         yield Finding(WRONG if is_wrong else NOTE, text)
 

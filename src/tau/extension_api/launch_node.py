@@ -10,6 +10,7 @@ import signal
 import sys
 
 PR_SET_PDEATHSIG = 1
+FLAGS = ("--disable-warning=ExperimentalWarning", "--no-opt")  # optimizing.mjs turns --opt on
 FIRST = 3  # descriptor of the answers to synchronous reads; the next one is that of the messages
 
 
@@ -23,7 +24,7 @@ def main(node: str, host: str, memory_mb: int, sync: int, messages: int, parent:
         os.dup2(descriptor, number)
     os.closerange(FIRST + 2, max(moved) + 1)
     limit = [f"--max-old-space-size={memory_mb}"] if memory_mb else []
-    os.execv(node, [node, "--disable-warning=ExperimentalWarning", *limit, host, sys.executable])
+    os.execv(node, [node, *FLAGS, *limit, host, sys.executable])
 
 
 def _above(descriptor: int, lowest: int) -> int:

@@ -305,16 +305,17 @@ def derive_record(
     For versions of the protocol that differ from ours in a field or two.
     """
     config = kind.__struct_config__  # type: ignore[attr-defined]
-    removed, names, new_types = set(without), renamed or {}, types or {}
-    fields: list[Any] = []
-    for declared in fields_of(kind):  # type: ignore[arg-type]
-        if declared.name not in removed:
-            spec: list[Any] = [names.get(declared.name, declared.name), new_types.get(declared.name, declared.type)]
-            if declared.default is not msgspec.NODEFAULT:
-                spec.append(declared.default)
-            elif declared.default_factory is not msgspec.NODEFAULT:
-                spec.append(msgspec.field(default_factory=declared.default_factory))
-            fields.append(tuple(spec))
+    removed, names = set(without), renamed or {}
+    # As they are written: msgspec evaluates them in the module of `kind` when it needs them.
+    written = {
+        name: text for base in reversed(kind.__mro__) for name, text in vars(base).get("__annotations__", {}).items()
+    }
+    written.update(types or {})
+    fields = [
+        (names.get(name, name), written[name], *default)
+        for name, *default in _declared_fields(kind)
+        if name not in removed
+    ]
     carries = tuple(names.get(name, name) for name in getattr(kind, "carries", ()))
     namespace = {"__doc__": kind.__doc__, "carries": carries}
     base: Any = kind.__bases__[0]
@@ -328,6 +329,19 @@ def derive_record(
         tag_field=config.tag_field,
     )
     return record  # type: ignore[no-any-return]
+
+
+def _declared_fields(kind: Any) -> Iterator[tuple[Any, ...]]:
+    """Yield the name of each field, and its default if it has one. Unlike `fields_of`, without evaluating types."""
+    names, defaults = kind.__struct_fields__, kind.__struct_defaults__
+    required = len(names) - len(defaults)
+    for at, name in enumerate(names):
+        default = msgspec.NODEFAULT if at < required else defaults[at - required]
+        if default is msgspec.NODEFAULT:
+            yield (name,)
+        else:
+            made = getattr(default, "factory", None)  # of a default that is made for each record
+            yield (name, default if made is None else msgspec.field(default_factory=made))
 
 
 def schemas(kinds: Iterable[Any], ref_template: str = "#/$defs/{name}") -> tuple[list[Any], dict[str, Any]]:

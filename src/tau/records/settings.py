@@ -4,8 +4,7 @@ The docstring of a field is its row in docs/settings.md. WITHOUT_EFFECT lists ke
 or to features that tau does not have.
 """
 
-from __future__ import annotations
-
+# Without `from __future__ import annotations`: msgspec would compile each annotation of what every start decodes.
 from typing import Any, Literal
 
 from tau.records.base import Count, Record

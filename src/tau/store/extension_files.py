@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from tau.core.text.globs import IgnoreRules
 from tau.errors import UsageError
@@ -23,7 +23,7 @@ NODE_SUFFIXES = (".ts", ".js", ".mts", ".mjs", ".cts", ".cjs")
 _SKIPPED = ("__pycache__", "node_modules", "__init__.py")
 
 
-class ExtensionPath(NamedTuple):
+class ExtensionPath(Value):
     """`path` is what is loaded. `package` is the folder of an extension for Node that has one of its own."""
 
     path: Path

@@ -205,9 +205,9 @@ class Keys:
         login = self.login(provider)
         return None if login is None or login.valid(time.time() * 1000) else login
 
-    def set_login(self, provider: str, login: OAuthLogin) -> None:
-        """Use a refreshed login from now on."""
-        self._used |= {token for token in (login.access, login.refresh) if token}
+    def set_login(self, provider: str, login: OAuthLogin, key: str = "") -> None:
+        """Use a refreshed login from now on. `key`: what is sent instead of the token, if that is another text."""
+        self._used |= {token for token in (login.access, login.refresh, key) if token}
         self._logins[provider] = login
 
     def reload_login(self, provider: str) -> bool:

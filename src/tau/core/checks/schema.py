@@ -6,7 +6,8 @@ can fix them in one attempt. Where several schemas match, one that accepts the v
 that coerces it.
 
 CHECKED_KEYWORDS lists the supported keywords. The schema of a tool may use others, which are not checked; call
-`schema_problems` first to reject a schema with unsupported keywords.
+`schema_problems` first to reject a schema with unsupported keywords. `format` is checked for arguments of tools only:
+elsewhere it is an annotation.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from tau.core.checks.formats import matches_format
 from tau.core.text.truncate import MAX_BYTES, MAX_LINES, truncate_text
 from tau.records.base import MAX_RECEIVED_NESTING, BadRecord, parse
 
@@ -54,7 +56,8 @@ ANNOTATION_KEYWORDS |= {"format", "discriminator", "$schema", "$id", "$comment",
 
 def check_arguments(schema: Schema, arguments: Any) -> tuple[dict[str, Any], list[str]]:
     """Validate arguments. Return the coerced arguments and the problems, one line each."""
-    value, problems = validate(schema, arguments)
+    problems: list[str] = []
+    value = _Validator(schema, formats=True).fit(schema, arguments, "", problems)
     return (value if isinstance(value, dict) else {}), problems
 
 
@@ -93,8 +96,10 @@ def _indented(arguments: Any) -> str:
 class _Validator:
     """Validates one value; keeps the whole schema for references."""
 
-    def __init__(self, root: Schema) -> None:
+    def __init__(self, root: Schema, *, formats: bool = False) -> None:
+        """`formats`: also check the keyword `format`."""
         self._root = root
+        self._formats = formats
         self._depth = 0
 
     def fit(self, schema: Any, value: Any, path: str, problems: list[str]) -> Any:
@@ -131,6 +136,8 @@ class _Validator:
             return value
         problems += (f"{path or 'root'}: {problem}" for problem in _enum_problems(schema, value))
         problems += (f"{path or 'root'}: {problem}" for problem in _bound_problems(schema, value))
+        if self._formats and isinstance(value, str) and not matches_format(schema.get("format"), value):
+            problems.append(f'{path or "root"}: must match format "{schema["format"]}"')
         if isinstance(value, dict):
             return self._object(schema, value, path, problems)
         if isinstance(value, list):
@@ -155,8 +162,9 @@ class _Validator:
         return fitted
 
     def _list(self, schema: Schema, value: list[Any], path: str, problems: list[str]) -> list[Any]:
-        first = schema.get("prefixItems", [])
-        rest = schema.get("items", True)
+        first, rest = schema.get("prefixItems", []), schema.get("items", True)
+        if isinstance(rest, list):  # as before the 2020 edition of JSON schema, and in the tuples of typebox
+            first, rest = rest, schema.get("additionalItems", True)
         return [
             self.fit(first[at] if at < len(first) else rest, item, _join(path, str(at)), problems)
             for at, item in enumerate(value)

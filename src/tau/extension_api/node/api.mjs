@@ -3,12 +3,13 @@
 import { Bus } from "./bus.mjs";
 import { commandContext, context } from "./context.mjs";
 import { handlerTarget, isKnownEvent } from "./events.mjs";
-import { runProgram } from "./programs.mjs";
-import { providerRegistration } from "./providers.mjs";
+import { lazy } from "./lazy.mjs";
 import { entryRendererTarget, messageRendererTarget, toolRendererTarget } from "./renderers.mjs";
 import { modelKey, plainSourceInfo } from "./session_values.mjs";
 import { toolSpec, toolTarget } from "./tools.mjs";
 
+const programs = lazy("./programs.mjs");
+const providers = lazy("./providers.mjs");
 const TOO_EARLY =
   "Extension runtime not initialized. Action methods cannot be called during extension loading.";
 
@@ -31,8 +32,9 @@ export function createApi(extension) {
     return extension;
   };
   const registerProvider = (first, second) => {
-    const { name, spec, stream, refresh } = providerRegistration(first, second);
-    register("provider", name, spec, stream);
+    const again = () => registerProvider(first, second);
+    const { name, spec, run, refresh } = providers().providerRegistration(extension, first, second, again);
+    register("provider", name, spec, run);
     if (refresh) refreshing.push({ name, refresh });
   };
 
@@ -110,7 +112,7 @@ export function createApi(extension) {
       running().tell("set_label", { entryId, label });
     },
     exec(command, args, options) {
-      return runProgram(command, args ?? [], { cwd: extension.knownFact("cwd"), ...options });
+      return programs().runProgram(command, args ?? [], { cwd: extension.knownFact("cwd"), ...options });
     },
     getActiveTools: () => [...(running().fact("activeTools") ?? [])],
     setActiveTools(names) {
@@ -130,7 +132,7 @@ export function createApi(extension) {
     for (const { name, refresh } of refreshing.splice(0)) {
       try {
         const registration = await refresh(new AbortController().signal);
-        if (!extension.ended) register("provider", name, registration.spec, registration.stream);
+        if (!extension.ended) register("provider", name, registration.spec, registration.run);
       } catch (error) {
         extension.send({ type: "trouble", error: String(error?.message ?? error), event: "refresh_models" });
       }

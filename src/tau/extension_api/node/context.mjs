@@ -1,9 +1,11 @@
 // The context (`ctx`) of handlers, tools and commands.
 
-import { modelRegistry } from "./model_registry.mjs";
+import { lazy } from "./lazy.mjs";
 import { sessionManager } from "./session_manager.mjs";
 import { ui } from "./ui.mjs";
-import { writableSession } from "./session_setup.mjs";
+
+const models = lazy("./model_registry.mjs");
+const sessionSetup = lazy("./session_setup.mjs");
 
 /** The `ctx` of every call. It stays usable after the call, for example in timers. */
 export function context(extension, call) {
@@ -29,7 +31,7 @@ function properties(extension, call) {
     hasUI: get(() => extension.knownFact("hasUI") ?? false),
     cwd: get(() => extension.knownFact("cwd")),
     sessionManager: get(() => sessionManager(extension)),
-    modelRegistry: get(() => modelRegistry(extension)),
+    modelRegistry: get(() => models().modelRegistry(extension)),
     model: get(() => extension.fact("model") ?? undefined),
     scopedModels: get(() => extension.fact("scopedModels") ?? []),
     thinkingLevel: get(() => extension.fact("thinkingLevel")),
@@ -60,7 +62,7 @@ export function commandContext(extension, call) {
     waitForIdle: () => extension.act("wait_for_idle").then(() => undefined),
     async newSession(options) {
       const result = await extension.act("new_session", { parentSession: options?.parentSession });
-      if (!result.cancelled && options?.setup) await options.setup(writableSession(extension));
+      if (!result.cancelled && options?.setup) await options.setup(sessionSetup().writableSession(extension));
       return afterSwitch(result, options);
     },
     async fork(entryId, options) {

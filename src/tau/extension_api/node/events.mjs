@@ -1,9 +1,10 @@
 // Handlers of events: the event that they receive, and what they return or change in place.
 
 import { context } from "./context.mjs";
-import { runOperations } from "./operations.mjs";
+import { lazy } from "./lazy.mjs";
 import { withoutNulls } from "./session_values.mjs";
 
+const operations = lazy("./operations.mjs");
 // The events that tau sends. `pi.on` accepts any other name; its handler is never called.
 const EVENTS = new Set(
   `session_start session_shutdown session_before_switch session_switch session_before_fork session_fork
@@ -33,7 +34,7 @@ export function handlerTarget(extension, name, handler) {
     const event = eventOf(name, params, call);
     const before = field && JSON.stringify(event[field]);
     const result = await handler(event, context(extension, call));
-    if (name === "user_bash" && result?.operations) return { result: await runOperations(result.operations, event, call) };
+    if (name === "user_bash" && result?.operations) return { result: await operations().runOperations(result.operations, event, call) };
     if (!field) return result;
     const changed = JSON.stringify(event[field]) !== before;
     if (name === "before_provider_request") return result !== undefined ? result : changed ? event.payload : undefined;

@@ -94,7 +94,7 @@ export class Extension {
     this.onEnd(() => ended());
     try {
       const work = currentCall.run({ extension: this }, async () => {
-        const factory = await loadFactory(this.path, this.#message.modules ?? {});
+        const factory = await loadFactory(this.path, this.#message.modules ?? {}, this.agentDir);
         await factory(pi);
       });
       await Promise.race([work, stopped]);
@@ -263,10 +263,16 @@ export class Extension {
 
   /** The nearest line of the extension on the stack of an error, as file:line. */
   locate(error) {
-    const frames = String(error?.stack ?? "").split("\n");
-    for (const frame of frames) {
-      const found = frame.match(/(?:file:\/\/)?(\/[^()\s]*?):(\d+)(?::\d+)?\)?$/);
-      if (found && pathOf(pathToFileURL(found[1]).href).startsWith(this.root)) return `${decodeURI(found[1])}:${found[2]}`;
+    return this.frameOf(error)?.where;
+  }
+
+  /** The same with its depth on the stack. */
+  frameOf(error) {
+    for (const [depth, frame] of String(error?.stack ?? "").split("\n").entries()) {
+      const found = frame.match(/(?:file:\/\/)?(\/[^()]*?):(\d+)(?::\d+)?\)?$/);
+      if (!found) continue;
+      const path = pathOf(`file://${frame.includes("file://") ? found[1] : pathToFileURL(found[1]).pathname}`);
+      if (path === this.root || path.startsWith(`${this.root}/`)) return { depth, where: `${path}:${found[2]}` };
     }
     return undefined;
   }

@@ -9,10 +9,12 @@ const REQUIRED = [22, 18];
 const version = process.versions.node.split(".").map(Number);
 const supported = version[0] > REQUIRED[0] || (version[0] === REQUIRED[0] && version[1] >= REQUIRED[1]);
 
-if (supported && !process.versions.bun) {
+const other = ["bun", "deno"].find((name) => process.versions[name]);
+
+if (supported && !other) {
   const { serve } = await import("./server.mjs");
   serve();
 } else {
-  const program = process.versions.bun ? `bun ${process.versions.bun}` : `Node ${process.versions.node}`;
+  const program = other ? `${other} ${process.versions[other]}` : `Node ${process.versions.node}`;
   writeSync(4, `0 ${JSON.stringify({ type: "unsupported", program })}\n`);
 }

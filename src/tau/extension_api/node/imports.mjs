@@ -10,6 +10,7 @@ import { blanks, maskCode } from "./masking.mjs";
 
 const IMPORT =
   /(^|[;\n}])([ \t]*)import\s*(?:([\w$]+)\s*(?:,\s*)?)?(?:\{([^{}]*)\}|\*\s*as\s+([\w$]+))?\s*from\s*(["'])(\s*)\6/g;
+const REEXPORT = /(?<![\w$.])export\s*\{([^{}]*)\}\s*from\s*(["'])(\s*)\2/g;
 
 function escaped(name) {
   return name.replaceAll("$", "\\$");
@@ -26,31 +27,42 @@ function parseNames(text) {
     });
 }
 
-/** `missing(specifier, names)` returns another specifier if some of the names do not exist there, else undefined. */
-export function adjustImports(code, { dropUnused, missing }) {
+/** `source(specifier, names)` returns another specifier to import these names from, or undefined. */
+export function adjustImports(code, { dropUnused, source }) {
   const masked = maskCode(code);
   const found = [...masked.matchAll(IMPORT)];
-  if (found.length === 0) return code;
   let rest = masked;
   for (const match of found) {
     const start = match.index + match[1].length;
     rest = rest.slice(0, start) + blanks(match[0].slice(match[1].length)) + rest.slice(match.index + match[0].length);
   }
-  const used = (name) => new RegExp(`(?<![\\w$])${escaped(name)}(?![\\w$])`).test(rest);
+  // A property of that name is no use of it: `event.Name`; `...Name` is.
+  const used = (name) => new RegExp(`(?<![\\w$])(?<!(?<!\\.\\.)\\.\\s*)${escaped(name)}(?![\\w$])`).test(rest);
+  const edits = found.map((match) => {
+    const [start, end] = [match.index + match[1].length, match.index + match[0].length];
+    return { start, end, text: adjustOne(code.slice(start, end), match, dropUnused ? used : () => true, source) };
+  });
+  for (const match of masked.matchAll(REEXPORT)) edits.push(...adjustReexport(code, match, source));
+  edits.sort((one, other) => one.start - other.start);
   let out = "";
   let done = 0;
-  for (const match of found) {
-    const start = match.index + match[1].length;
-    const end = match.index + match[0].length;
-    const text = code.slice(start, end);
-    const changed = adjustOne(text, match, dropUnused ? used : () => true, missing);
-    out += code.slice(done, start) + changed;
+  for (const { start, end, text } of edits) {
+    out += code.slice(done, start) + text;
     done = end;
   }
   return out + code.slice(done);
 }
 
-function adjustOne(text, match, used, missing) {
+/** Changes the specifier of `export { A } from "./types"` if A is only a type. */
+function adjustReexport(code, match, source) {
+  const end = match.index + match[0].length;
+  const start = end - match[3].length - 2;
+  const names = parseNames(match[1]).map(({ name }) => name);
+  const other = source(code.slice(start + 1, end - 1), names);
+  return other === undefined ? [] : [{ start, end, text: JSON.stringify(other) }];
+}
+
+function adjustOne(text, match, used, source) {
   const [, , , primary, braces, namespace] = match;
   const quoteAt = text.lastIndexOf(match[6], text.length - 2);
   const specifier = text.slice(quoteAt + 1, -1);
@@ -60,10 +72,8 @@ function adjustOne(text, match, used, missing) {
   const keptNamespace = namespace && used(namespace) ? namespace : undefined;
   const hadNames = primary || namespace || names.length > 0;
   if (hadNames && !keptPrimary && !keptNamespace && keptNames.length === 0) return blanks(text);
-  const other = missing(
-    specifier,
-    keptNames.map(({ name }) => name),
-  );
+  const wanted = keptNames.map(({ name }) => name);
+  const other = keptNamespace ? undefined : source(specifier, keptPrimary ? [...wanted, "default"] : wanted);
   const unchanged = keptNames.length === names.length && keptPrimary === primary && keptNamespace === namespace;
   if (unchanged && other === undefined) return text;
   const parts = [

@@ -1,24 +1,26 @@
 // Loads extensions: finds modules as the loader of pi does, and removes types with Node's own means.
 
 import { createHash } from "node:crypto";
-import { existsSync, readFileSync, realpathSync, statSync } from "node:fs";
+import { readFileSync, realpathSync, statSync } from "node:fs";
 import module from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
+import { exportedNames } from "./exported_names.mjs";
 import { adjustImports, defineCommonJsNames } from "./imports.mjs";
-import { lowerSyntax } from "./lowering.mjs";
-import { maskCode } from "./masking.mjs";
+import { countCode } from "./optimizing.mjs";
+import { definitionsOf, isOwn, ownModule } from "./own_modules.mjs";
+import { stripTypes, useCache } from "./stripping.mjs";
 
-const HERE = dirname(fileURLToPath(import.meta.url));
 const HERE_URL = new URL(".", import.meta.url).href;
-const MODULES = join(HERE, "modules");
-const PI_MODULE = /^@(?:earendil-works|mariozechner)\/(pi-coding-agent|pi-ai|pi-tui|pi-agent-core)(?:\/(.*))?$/;
-const TYPEBOX = /^(?:@sinclair\/)?typebox(?:\/(.*))?$/;
 const USES_PI = /["'](?:@(?:earendil-works|mariozechner)\/pi-|(?:@sinclair\/)?typebox)/;
+// Parameters of URLs: the names that a module of an extension does not have, and those that are imported from tau's own.
+const MISSING = "tau-missing";
+const NAMES = "tau-names";
 const TYPESCRIPT = /\.[mc]?tsx?$/;
 const ENDINGS = [".ts", ".js", ".mts", ".mjs", ".tsx", ".json", "/index.ts", "/index.js"];
 const TYPESCRIPT_OF = { ".js": [".ts", ".tsx"], ".mjs": [".mts"], ".jsx": [".tsx"], ".cjs": [".cts"] };
-const exportsOf = new Map(); // the names that each module of tau exports
+const exportsOf = new Map(); // the names that each module of an extension exports
+const strippedFiles = new Map(); // code without types that was read before the file is loaded
 const digests = new Map(); // SHA-256 of files that may be imported, by path
 const logged = new Set();
 
@@ -36,7 +38,8 @@ export function installHooks() {
 }
 
 /** Imports an extension and returns its factory. `modules` has the digests of its own files. */
-export async function loadFactory(path, modules) {
+export async function loadFactory(path, modules, agentDir) {
+  useCache(agentDir);
   for (const [file, digest] of Object.entries(modules)) {
     digests.set(file, digest);
     try {
@@ -50,18 +53,6 @@ export async function loadFactory(path, modules) {
 }
 
 // Resolving
-
-/** The file of tau that stands for a module of pi or for typebox; undefined for others. */
-function ownModule(specifier) {
-  const pi = specifier.match(PI_MODULE);
-  if (pi) {
-    const part = pi[2] && existsSync(join(MODULES, `${pi[1]}.${pi[2].replaceAll("/", ".")}.mjs`));
-    return join(MODULES, `${pi[1]}${part ? `.${pi[2].replaceAll("/", ".")}` : ""}.mjs`);
-  }
-  const typebox = specifier.match(TYPEBOX);
-  if (!typebox) return undefined;
-  return join(MODULES, /^(value|compile|compiler)/.test(typebox[1] ?? "") ? "typebox.value.mjs" : "typebox.mjs");
-}
 
 function isFile(path) {
   return statSync(path, { throwIfNoEntry: false })?.isFile() ?? false;
@@ -87,16 +78,26 @@ function resolve(specifier, context, next) {
     const base = context.parentURL?.startsWith("file:") ? context.parentURL : "file:///";
     const wanted = plain.startsWith("file:") ? plain : new URL(plain.replaceAll("%", "%25"), base).href;
     const file = findFile(pathOf(wanted));
-    // A CommonJS module asks for a path, all others for a URL.
-    if (file) return next(isRequire(context) ? file : pathToFileURL(file).href + query, context);
+    if (file) return resolved(file, query, context, next);
   }
   try {
     return next(specifier, context);
   } catch (error) {
     const file = error.url && findFile(pathOf(error.url));
     if (!file) throw error;
-    return next(isRequire(context) ? file : pathToFileURL(file).href, context);
+    return resolved(file, "", context, next);
   }
+}
+
+function resolved(file, query, context, next) {
+  // A CommonJS module asks for a path, all others for a URL.
+  if (!TYPESCRIPT.test(file)) return next(isRequire(context) ? file : pathToFileURL(file).href + query, context);
+  // Node would remove the types to find out the format.
+  return { url: pathToFileURL(realpathSync(file)).href + query, format: formatOf(file), shortCircuit: true };
+}
+
+function formatOf(file) {
+  return file.endsWith(".cts") ? "commonjs" : "module";
 }
 
 function isRequire(context) {
@@ -107,19 +108,12 @@ function isRequire(context) {
 
 function load(url, context, next) {
   const path = pathOf(url.replace(/[?#].*$/s, ""));
-  if (path.startsWith(HERE)) {
-    const names = url.includes("?") ? new URL(url).searchParams.get("missing") : null;
-    if (names === null) return next(url, context);
-    const source = [`export * from ${JSON.stringify(url.replace(/\?.*$/s, ""))};`];
-    for (const name of names.split(",")) {
-      source.push(name === "default" ? "export default undefined;" : `export const ${name} = undefined;`);
-    }
-    return { format: "module", source: source.join("\n"), shortCircuit: true };
-  }
+  const generated = generatedSource(url, path);
+  if (generated !== undefined) return { format: "module", source: generated, shortCircuit: true };
+  if (isOwn(path)) return next(url, context);
   const required = isRequire(context);
   if (TYPESCRIPT.test(path)) {
-    const source = moduleSource(path);
-    return { format: path.endsWith(".cts") ? "commonjs" : "module", source, shortCircuit: true };
+    return { format: formatOf(path), source: moduleSource(path), shortCircuit: true };
   }
   if (path.endsWith(".json") && !required && context.importAttributes?.type === undefined) {
     return { format: "module", source: `export default ${readChecked(path)}`, shortCircuit: true };
@@ -128,7 +122,7 @@ function load(url, context, next) {
   const loaded = next(url, context);
   if (loaded.format !== "module" || required || !path || loaded.source == null) return loaded;
   const text = typeof loaded.source === "string" ? loaded.source : Buffer.from(loaded.source).toString("utf8");
-  const adjusted = USES_PI.test(text) ? adjustImports(text, { dropUnused: false, missing: missingNames(path) }) : text;
+  const adjusted = USES_PI.test(text) ? adjustImports(text, { dropUnused: false, source: otherSource(path) }) : text;
   const source = defineCommonJsNames(adjusted);
   return source === text ? loaded : { ...loaded, source };
 }
@@ -142,70 +136,104 @@ function readChecked(path) {
   return data.toString("utf8");
 }
 
+/** The code of a module that stands between an import and a module which lacks names, or has many others. */
+function generatedSource(url, path) {
+  const [, kind, list] = url.match(/\?(tau-[a-z]+)=([\w$,]*)$/) ?? [];
+  const names = list?.split(",");
+  if (kind === NAMES) return sourceOfNames(path, names);
+  if (kind !== MISSING) return undefined;
+  const plain = JSON.stringify(url.replace(/\?.*$/s, ""));
+  const lines = [`export * from ${plain};`];
+  if (!names.includes("default")) lines.push(`import * as all from ${plain}; export default all.default;`);
+  return [...lines, ...names.map(undefinedExport)].join("\n");
+}
+
+/** Exports some names of one of tau's modules from the files that define them, so that its other files are not loaded. */
+function sourceOfNames(file, names) {
+  const defined = definitionsOf(file);
+  return names
+    .map((name) => {
+      const origin = defined.get(name);
+      return origin ? `export { ${name} } from ${JSON.stringify(pathToFileURL(origin).href)};` : undefinedExport(name);
+    })
+    .join("\n");
+}
+
+function undefinedExport(name) {
+  return name === "default" ? "export default undefined;" : `export const ${name} = undefined;`;
+}
+
+function strippedFile(path) {
+  let code = strippedFiles.get(path);
+  if (code === undefined) strippedFiles.set(path, (code = stripTypes(readChecked(path), path)));
+  return code;
+}
+
 function moduleSource(path) {
-  const stripped = stripTypes(readChecked(path), path);
-  const adjusted = adjustImports(stripped, { dropUnused: true, missing: missingNames(path) });
+  const stripped = strippedFile(path);
+  strippedFiles.delete(path);
+  countCode(stripped.length);
+  const adjusted = adjustImports(stripped, { dropUnused: true, source: otherSource(path) });
   const source = path.endsWith(".cts") ? adjusted : defineCommonJsNames(adjusted);
   return `${source}\n//# sourceURL=${pathToFileURL(path).href}`;
 }
 
-function stripTypes(code, path) {
-  if (path.endsWith("x") && hasJsx(code)) {
-    throw new Error(`${path}: JSX is not supported; write it as .ts without JSX`);
-  }
-  // Lowering keeps the lines; what it does not know is left to Node's transformation, which newer versions do not have.
-  const attempts = [
-    () => module.stripTypeScriptTypes(code, { mode: "strip" }),
-    () => module.stripTypeScriptTypes(lowerSyntax(code), { mode: "strip" }),
-    () => module.stripTypeScriptTypes(code, { mode: "transform" }),
-  ];
-  let failure;
-  for (const attempt of attempts) {
-    try {
-      return attempt();
-    } catch (error) {
-      failure ??= error;
-    }
-  }
-  failure.message = `${path}: ${failure.message}`;
-  throw failure;
-}
+// Names that are imported: types of other files of the extension, and what tau's own modules have or lack
 
-function hasJsx(code) {
-  return /(?:return|=>|[=(,?:])\s*<(?:[A-Za-z][\w.]*|>)[^;]*(?:\/>|<\/)/.test(maskCode(code));
-}
-
-// What tau's own modules do not have
-
-function missingNames(file) {
+/** For adjustImports: where to import these names from instead. */
+function otherSource(file) {
   return (specifier, names) => {
     const own = ownModule(specifier);
-    if (!own) return undefined;
-    const known = exportedNames(own);
-    const missing = names.filter((name) => !known.has(name));
-    if (missing.length === 0) return undefined;
-    for (const name of missing) {
-      const line = `${specifier} has no ${name}; needed by ${file}`;
-      if (!logged.has(line)) process.stderr.write(`${line}\n`);
-      logged.add(line);
-    }
-    return `${pathToFileURL(own).href}?missing=${missing.join(",")}`;
+    if (own) return ownSource(specifier, own, names, file);
+    const target = localFile(specifier, file);
+    if (!target || names.every((name) => seemsExported(target, name))) return undefined;
+    const known = namesIn(target);
+    const missing = known ? names.filter((name) => !known.has(name)) : [];
+    return missing.length ? `${pathToFileURL(target).href}?${MISSING}=${missing.join(",")}` : undefined;
   };
 }
 
-function exportedNames(file) {
-  let names = exportsOf.get(file);
-  if (names) return names;
-  names = new Set();
+function ownSource(specifier, own, names, file) {
+  const defined = definitionsOf(own);
+  for (const name of names.filter((name) => !defined.has(name))) {
+    const line = `${specifier} has no ${name}; needed by ${file}`;
+    if (!logged.has(line)) process.stderr.write(`${line}\n`);
+    logged.add(line);
+  }
+  return names.length ? `${pathToFileURL(own).href}?${NAMES}=${names.join(",")}` : undefined;
+}
+
+/** The TypeScript file that a relative specifier means; undefined for everything else. */
+function localFile(specifier, importer) {
+  if (!/^\.{1,2}(?:\/|$)/.test(specifier) || /[?#]/.test(specifier)) return undefined;
+  const file = findFile(join(dirname(importer), specifier));
+  return file && TYPESCRIPT.test(file) && !file.endsWith(".cts") ? file : undefined;
+}
+
+/** A quick look whether a file exports a name; most do, and then the others do not matter. */
+function seemsExported(file, name) {
+  if (exportsOf.has(file)) return exportsOf.get(file)?.has(name) ?? true;
+  try {
+    const code = strippedFile(file);
+    if (name === "default") return /\bexport\s+default\b/.test(code);
+    const word = name.replaceAll("$", "\\$");
+    return new RegExp(`\\bexport\\s+(?:async\\s+)?(?:const|let|var|class|function)\\b[\\s*]*${word}(?![\\w$])`).test(code);
+  } catch {
+    return true; // reported by the import itself
+  }
+}
+
+/** The names that a file of an extension exports; undefined if they are not known. */
+function namesIn(file) {
+  if (exportsOf.has(file)) return exportsOf.get(file);
+  exportsOf.set(file, undefined); // for modules that import each other
+  let names;
+  try {
+    names = exportedNames(strippedFile(file), (specifier) => {
+      const other = localFile(specifier, file);
+      return other && namesIn(other);
+    });
+  } catch {} // reported by the import itself
   exportsOf.set(file, names);
-  const masked = readFileSync(file, "utf8");
-  for (const [, name] of masked.matchAll(/^export (?:async )?(?:const|let|class|function\*?) ([\w$]+)/gm)) names.add(name);
-  if (/^export default /m.test(masked)) names.add("default");
-  for (const [, list, from] of masked.matchAll(/^export \{([^}]*)\}(?: from "([^"]+)")?/gm)) {
-    for (const part of list.split(",")) names.add(part.trim().split(/\s+as\s+/).at(-1));
-  }
-  for (const [, from] of masked.matchAll(/^export \* from "([^"]+)"/gm)) {
-    for (const name of exportedNames(join(dirname(file), from))) names.add(name);
-  }
   return names;
 }

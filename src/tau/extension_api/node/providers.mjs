@@ -3,22 +3,27 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { agentDir } from "./folders.mjs";
+import { loginTarget, oauthOf } from "./provider_logins.mjs";
 import { chunksOf } from "./model_calls.mjs";
 
 const FIELDS = ["name", "baseUrl", "apiKey", "api", "headers", "authHeader", "models", "modelOverrides", "compat"];
 const MODEL_FIELDS = `id name api baseUrl reasoning thinkingLevelMap input cost contextWindow maxTokens headers compat`.split(" ");
 
-/** From the arguments of registerProvider to {name, spec, stream, refresh}. */
-export function providerRegistration(first, second) {
+/** From the arguments of registerProvider to {name, spec, run, refresh}. `again` registers it once more. */
+export function providerRegistration(extension, first, second, again) {
   const native = typeof first !== "string";
   const config = native ? first : (second ?? {});
   const name = native ? first.id : first;
   const streamFunction = config.streamSimple ?? (native ? config.stream : undefined);
-  const spec = withLogin(name, specOf(config), config.oauth);
+  const oauth = oauthOf(config);
+  const spec = withLogin(name, specOf(config), oauth);
   const stream = streamFunction && spec.models?.length ? streamTarget(streamFunction.bind(config)) : undefined;
   if (stream) spec.stream = true;
-  const refresh = config.refreshModels && refreshed(first, config, name);
-  return { name, spec, stream, refresh };
+  const login = oauth && loginTarget(extension, oauth, oauth.modifyModels ? again : () => {});
+  if (oauth) spec.oauth = { name: oauth.name ?? name };
+  const run = (params, call) => (params.oauth ? login(params, call) : stream?.(params, call));
+  const refresh = config.refreshModels && refreshed(extension, first, config, name);
+  return { name, spec, run: stream || login ? run : undefined, refresh };
 }
 
 function specOf(config) {
@@ -32,13 +37,12 @@ function specOf(config) {
   return spec;
 }
 
-/** Adds what a stored login provides: the key, and changes of the models. */
+/** Applies the changes of the models that depend on a stored login. */
 function withLogin(name, spec, oauth) {
-  if (!oauth?.getApiKey) return spec;
-  const login = storedLogin(name);
+  const login = spec.models && oauth?.modifyModels ? storedLogin(name) : undefined;
   if (!login) return spec;
-  const models = spec.models && oauth.modifyModels ? oauth.modifyModels(spec.models, login).map(modelSpec) : spec.models;
-  return { ...spec, apiKey: oauth.getApiKey(login), ...(models ? { models } : {}) };
+  const models = spec.models.map((model) => ({ provider: name, baseUrl: spec.baseUrl, api: spec.api, ...model }));
+  return { ...spec, models: oauth.modifyModels(models, login).map(modelSpec) };
 }
 
 function storedLogin(name) {
@@ -54,11 +58,12 @@ function modelSpec(model) {
   return Object.fromEntries(MODEL_FIELDS.filter((field) => model[field] !== undefined).map((field) => [field, model[field]]));
 }
 
-function refreshed(first, config, name) {
+function refreshed(extension, first, config, name) {
   return async (signal) => {
     const models = await config.refreshModels({ signal, models: config.models ?? [] });
     const changed = { ...config, models, refreshModels: undefined };
-    return typeof first === "string" ? providerRegistration(name, changed) : providerRegistration({ ...changed, id: name });
+    const given = typeof first === "string" ? [name, changed] : [{ ...changed, id: name }, undefined];
+    return providerRegistration(extension, ...given, () => {});
   };
 }
 

@@ -7,6 +7,7 @@ import { Extension, errorText } from "./extension.mjs";
 import { currentCall } from "./scope.mjs";
 import { useTerminalTheme } from "./theme.mjs";
 import { installHooks } from "./loading.mjs";
+import { optimizeLater } from "./optimizing.mjs";
 
 const extensions = new Map();
 const channel = new Channel();
@@ -22,6 +23,7 @@ export function serve() {
   process.env.TAU_PYTHON = process.argv[2];
   process.argv = [process.argv[0], fileURLToPath(new URL("./pi.mjs", import.meta.url))];
   installHooks();
+  optimizeLater();
   channel.listen(receive, () => process.exit(0));
   channel.send(0, { type: "ready" });
 }
@@ -50,18 +52,15 @@ function receive(number, message) {
   extension.received(message);
 }
 
-/** Reports a failure outside of any call, to the extension whose code is on the stack. */
+/** Reports a failure outside of any call: to the extension whose code is nearest on the stack, or started it, or to all. */
 function report(error) {
-  const stack = String(error?.stack ?? "");
-  const scope = currentCall.getStore();
   const known = [...extensions.values()];
-  const owner =
-    known
-      .map((extension) => ({ extension, at: stack.indexOf(extension.root) }))
-      .filter(({ at }) => at >= 0)
-      .sort((one, other) => one.at - other.at || other.extension.root.length - one.extension.root.length)[0]?.extension ??
-    scope?.extension;
-  for (const extension of owner ? [owner] : known.slice(0, 1)) {
+  const nearest = known
+    .map((extension) => ({ extension, frame: extension.frameOf(error) }))
+    .filter(({ frame }) => frame !== undefined)
+    .sort((one, other) => one.frame.depth - other.frame.depth || other.extension.root.length - one.extension.root.length)[0];
+  const owner = nearest?.extension ?? currentCall.getStore()?.extension;
+  for (const extension of owner ? [owner] : known) {
     const where = extension.locate(error);
     extension.send({ type: "trouble", error: errorText(error) + (where ? ` (${where})` : ""), event: "task" });
   }

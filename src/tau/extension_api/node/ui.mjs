@@ -1,10 +1,11 @@
 // `ctx.ui`. Outside the terminal interface, what needs a screen is accepted and does nothing, as in pi's RPC mode; in
 // the terminal interface, components that are only drawn are shown as lines.
 
-import { completionsOf } from "./completions.mjs";
+import { lazy } from "./lazy.mjs";
 import { componentLines, shownLines } from "./renderers.mjs";
 import { currentTheme } from "./theme.mjs";
 
+const completions = lazy("./completions.mjs");
 const REFUSED = "This extension draws its own screen, which tau cannot show.";
 const views = new WeakMap();
 
@@ -99,7 +100,7 @@ function create(extension) {
     },
     onTerminalInput: () => () => {},
     addAutocompleteProvider(factory) {
-      if (inTerminal()) extension.register("autocomplete", extension.path, {}, completionsOf(factory));
+      if (inTerminal()) extension.register("autocomplete", extension.path, {}, completions().completionsOf(factory));
     },
     setEditorComponent() {},
     getEditorComponent: () => undefined,

@@ -6,9 +6,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from tau.errors import CommandError
+from tau.errors import CommandError, ExtensionFailure
 from tau.records.base import BadRecord
 from tau.records.models import Model
+from tau.runtime.extensions.provider_logins import ExtensionLogin
 from tau.runtime.login.login import LoggedOut, Logins, key_variable
 from tau.runtime.login.oauth import DeviceCode, LoginError
 from tau.runtime.models.discovery import discover
@@ -24,7 +25,7 @@ class ProviderState(NamedTuple):
     source: str | None  # where its key comes from
     stored: bool  # auth.json has an entry
     variable: str | None  # an environment variable that can hold the key
-    oauth: bool  # models.json says how to log in
+    oauth: bool  # models.json says how to log in, or an extension does it
 
 
 class StoredKey(NamedTuple):
@@ -46,16 +47,21 @@ class LoginControl:
             stored = logins.stored()
         except (BadRecord, OSError) as error:
             raise CommandError(f"{logins.path}: {error}") from None
+        of_extensions = self._session.extensions.logins
         return [
             ProviderState(
-                name, keys.source(name), name in stored, key_variable(name), logins.oauth_client(name) is not None
+                name,
+                keys.source(name),
+                name in stored,
+                key_variable(name),
+                name in of_extensions or logins.oauth_client(name) is not None,
             )
-            for name in sorted({*logins.providers, *stored})
+            for name in sorted({*logins.providers, *stored, *of_extensions})
         ]
 
     def provider(self, name: str) -> ProviderState:
         """Raises UsageError for an unknown name. Blocks."""
-        known = self._logins.provider(name)
+        known = name if name in self._session.extensions.logins else self._logins.provider(name)
         return next(one for one in self.providers() if one.name == known)
 
     async def store_key(self, provider: str, text: str) -> StoredKey:
@@ -74,6 +80,9 @@ class LoginControl:
 
     async def log_in(self, provider: str, show: Callable[[str], Awaitable[None]]) -> None:
         """Log in with OAuth. `show` tells the user which address to open."""
+        if provider in self._session.extensions.logins:
+            await self._log_in_by_extension(provider, show)
+            return
         logins = self._logins
         client = logins.oauth_client(provider)
 
@@ -87,6 +96,13 @@ class LoginControl:
             await self._in_thread(lambda: logins.store_login(provider, login))
         except (LoginError, BadRecord, OSError) as error:
             raise CommandError(str(error)) from None
+
+    async def _log_in_by_extension(self, provider: str, show: Callable[[str], Awaitable[None]]) -> None:
+        try:
+            await ExtensionLogin(provider, self._session.extensions, self._logins.path).log_in(show)
+        except (ExtensionFailure, BadRecord, OSError) as error:
+            raise CommandError(str(error)) from None
+        await self._in_thread(lambda: None)
 
     async def log_out(self, provider: str) -> LoggedOut:
         try:

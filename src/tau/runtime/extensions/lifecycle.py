@@ -11,7 +11,7 @@ import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from tau.errors import Aborted, ExtensionFailure, TauError, UsageError
 from tau.llm.catalog import parse_providers
@@ -20,6 +20,7 @@ from tau.records.replies import SlashCommand, SourceInfo
 from tau.runtime.extensions.hooks import HookDispatcher
 from tau.runtime.extensions.registry import Check, ExtensionRegistry
 from tau.runtime.extensions.running_commands import RunningCommands
+from tau.runtime.models.logins import LoginKey
 from tau.runtime.models.selection import ModelSelection
 from tau.runtime.resources import Resources
 from tau.runtime.services import Services
@@ -33,93 +34,92 @@ SCOPES: dict[str, Literal["user", "project", "temporary"]] = {
 ANSWERS = ("yes", "no", "undecided")
 
 
-class ExtensionFile(Protocol):
-    """File or folder of an extension. `given`: named on the command line, so a load failure is an error."""
+if TYPE_CHECKING:
 
-    @property
-    def path(self) -> str | Path: ...
+    class ExtensionFile(Protocol):
+        """File or folder of an extension. `given`: named on the command line, so a load failure is an error."""
 
-    @property
-    def given(self) -> bool: ...
+        @property
+        def path(self) -> str | Path: ...
 
-    @property
-    def scope(self) -> Literal["cli", "project", "user"]: ...
+        @property
+        def given(self) -> bool: ...
 
-    @property
-    def content(self) -> Mapping[str, str] | None: ...
+        @property
+        def scope(self) -> Literal["cli", "project", "user"]: ...
 
-    @property
-    def source(self) -> str: ...
+        @property
+        def content(self) -> Mapping[str, str] | None: ...
 
-    @property
-    def brought_by(self) -> str | None: ...
+        @property
+        def source(self) -> str: ...
 
-    @property
-    def hint(self) -> str: ...
+        @property
+        def brought_by(self) -> str | None: ...
 
-    @property
-    def base(self) -> Path | None: ...
+        @property
+        def hint(self) -> str: ...
 
-    @property
-    def package(self) -> Path | None: ...
+        @property
+        def base(self) -> Path | None: ...
 
+        @property
+        def package(self) -> Path | None: ...
 
-class LoadedExtensions(Protocol):
-    """The loaded file extensions, as RunningExtensions in loader.py."""
+    class LoadedExtensions(Protocol):
+        """The loaded file extensions, as RunningExtensions in loader.py."""
 
-    async def add(self, found: Sequence[ExtensionFile]) -> None: ...
+        async def add(self, found: Sequence[ExtensionFile]) -> None: ...
 
-    async def stop(self) -> None: ...
+        async def stop(self) -> None: ...
 
-    def kill(self) -> None: ...
+        def kill(self) -> None: ...
 
-    def send_facts(self) -> None: ...
+        def send_facts(self) -> None: ...
 
-    async def reload(self, found: Sequence[ExtensionFile]) -> None: ...
+        async def reload(self, found: Sequence[ExtensionFile]) -> None: ...
 
+    class LoadPlan(Protocol):
+        """The extensions to load for a session, and what depends on them.
 
-class LoadPlan(Protocol):
-    """The extensions to load for a session, and what depends on them.
+        `flags` are command-line options that tau does not know. `following` has the words that follow options without
+        a value of their own.
+        """
 
-    `flags` are command-line options that tau does not know. `following` has the words that follow options without
-    a value of their own.
-    """
+        flags: Mapping[str, bool | str]
+        following: Mapping[str, str]
 
-    flags: Mapping[str, bool | str]
-    following: Mapping[str, str]
+        @property
+        def found(self) -> Sequence[ExtensionFile]: ...
 
-    @property
-    def found(self) -> Sequence[ExtensionFile]: ...
+        @property
+        def undecided(self) -> bool:
+            """True if there is no trust decision about the project, and asking for one is allowed."""
 
-    @property
-    def undecided(self) -> bool:
-        """True if there is no trust decision about the project, and asking for one is allowed."""
+        async def load(self) -> LoadedExtensions:
+            """Raises ExtensionFailure if an extension named on the command line cannot be loaded."""
 
-    async def load(self) -> LoadedExtensions:
-        """Raises ExtensionFailure if an extension named on the command line cannot be loaded."""
+        async def ask(self) -> None:
+            """Prepare to ask extensions for trust in the project: a yes applies to its present content."""
 
-    async def ask(self) -> None:
-        """Prepare to ask extensions for trust in the project: a yes applies to its present content."""
+        async def decided(self, trusted: bool | None, *, remember: bool) -> Sequence[ExtensionFile]:
+            """Apply the trust decision (None: undecided). Returns the extensions that the project adds."""
 
-    async def decided(self, trusted: bool | None, *, remember: bool) -> Sequence[ExtensionFile]:
-        """Apply the trust decision (None: undecided). Returns the extensions that the project adds."""
+        def settle(self) -> None:
+            """Finish loading. Raises UsageError if something the command line names is still missing."""
 
-    def settle(self) -> None:
-        """Finish loading. Raises UsageError if something the command line names is still missing."""
+        async def again(self) -> Sequence[ExtensionFile]:
+            """Read settings, trust and extensions again. Returns the extensions to load."""
 
-    async def again(self) -> Sequence[ExtensionFile]:
-        """Read settings, trust and extensions again. Returns the extensions to load."""
+    class Owner(Protocol):
+        """The session that the extensions belong to."""
 
-
-class Owner(Protocol):
-    """The session that the extensions belong to."""
-
-    services: Services
-    extensions: ExtensionRegistry
-    hooks: HookDispatcher
-    running_commands: RunningCommands
-    models: ModelSelection
-    resources: Resources
+        services: Services
+        extensions: ExtensionRegistry
+        hooks: HookDispatcher
+        running_commands: RunningCommands
+        models: ModelSelection
+        resources: Resources
 
 
 class ExtensionLifecycle:
@@ -301,7 +301,16 @@ def register_providers(models: ModelSelection, extensions: ExtensionRegistry, be
         models.remove_provider(name)
     for name, config in read.items():
         models.add_provider(name, config)
+    models.logins.use_extensions(login_keys(models, extensions) if extensions.logins else {})
     return set(read)
+
+
+def login_keys(models: ModelSelection, extensions: ExtensionRegistry) -> dict[str, LoginKey]:
+    """What makes keys of the OAuth logins of providers, for those whose extension does that."""
+    from tau.runtime.extensions.provider_logins import ExtensionLogin
+
+    auth_file = models.keys.auth_file
+    return {name: ExtensionLogin(name, extensions, auth_file).key for name in extensions.logins}
 
 
 def misused_flags(

@@ -13,7 +13,14 @@ from tau.llm.extension_stream import API_NAME, NO_KEY
 from tau.records.base import MAX_RECEIVED_NESTING, UNSET, BadRecord, Record, UnsetType, decode, encode
 from tau.records.events import Outcome
 from tau.records.messages import Text
-from tau.runtime.extensions.registry import Command, ExtensionRegistry, Handler, ProgressCallback, TerminalFunction
+from tau.runtime.extensions.command_table import Command
+from tau.runtime.extensions.registry import (
+    ExtensionRegistry,
+    Handler,
+    ProgressCallback,
+    ProviderLogin,
+    TerminalFunction,
+)
 from tau.tools import Tool, ToolContext
 
 Undo = Callable[[], None]
@@ -144,35 +151,53 @@ class Registrations:
             return invoke(message.target, {"args": args})
 
         command = Command(message.name, self._path, run, spec.description)
-        return _put(self._extensions.commands, message.name, command)
+        return self._extensions.commands.add(command, self._order)
 
     def _flag(self, message: Register, invoke: Invoke) -> Undo:
         return _put(self._extensions.flags, message.name, message.spec)
 
     def _provider(self, message: Register, invoke: Invoke) -> Undo:
-        spec = streamed(message.name, message.spec) if message.spec.get("stream") else message.spec
+        spec = {name: value for name, value in message.spec.items() if name != "oauth"}
+        if message.spec.get("oauth") and "apiKey" not in spec:
+            spec["apiKey"] = ""  # it comes from the login
+        if spec.get("stream"):
+            spec = streamed(message.name, spec)
         for problem in parse_providers({"providers": {message.name: spec}})[1]:
             raise ExtensionFailure(problem.what)
         undo = _put(self._extensions.providers, message.name, spec)
-        if "stream" not in spec:
-            return undo
 
-        def run(params: Mapping[str, Any], progress: ProgressCallback) -> Awaitable[Any]:
+        def run(params: Mapping[str, Any], progress: ProgressCallback | None) -> Awaitable[Any]:
             return invoke(message.target, params, progress, loud=False)
 
-        self._extensions.streams[message.name] = run
+        if spec.get("stream"):
+            self._extensions.streams[message.name] = run
+        if message.spec.get("oauth"):
+            self._extensions.logins[message.name] = ProviderLogin(self._path, run)
 
-        def take_back() -> None:
-            del self._extensions.streams[message.name]
+        def remove() -> None:
+            self._extensions.streams.pop(message.name, None)
+            self._extensions.logins.pop(message.name, None)
             undo()
 
-        return take_back
+        return remove
 
     def _shortcut(self, message: Register, invoke: Invoke) -> Undo:
-        return _put(self._extensions.terminal.shortcuts, message.name, self._function(message, invoke))
+        """The last registration of a key is used, as in pi."""
+        shortcuts, function = self._extensions.terminal.shortcuts, self._function(message, invoke)
+        before = shortcuts.get(message.name)
+        shortcuts[message.name] = function
+
+        def remove() -> None:
+            if shortcuts.get(message.name) is function:
+                del shortcuts[message.name]
+                if before is not None:
+                    shortcuts[message.name] = before
+
+        return remove
 
     def _completions(self, message: Register, invoke: Invoke) -> Undo:
-        return _put(self._extensions.terminal.completions, message.name, self._function(message, invoke))
+        key = self._path, message.name
+        return _put(self._extensions.terminal.completions, key, self._function(message, invoke))
 
     def _tool_renderer(self, message: Register, invoke: Invoke) -> Undo:
         return _put(self._extensions.terminal.tool_renderers, message.name, self._function(message, invoke))
@@ -220,7 +245,7 @@ KINDS: dict[str, Callable[[Registrations, Register, Invoke], Undo]] = {
 }
 
 
-def _put(table: dict[str, Any], name: str, value: Any) -> Undo:
+def _put(table: dict[Any, Any], name: object, value: Any) -> Undo:
     """Add an entry to a table. The first registration keeps the name. Raises ExtensionFailure."""
     if name in table:
         raise ExtensionFailure("the name is already registered")

@@ -17,10 +17,11 @@ from typing import Any
 from tau.concurrency.tasks import cancelled_from_outside
 from tau.errors import Aborted, ExtensionFailure
 from tau.extension_api.hooks import HOOKS, observe
-from tau.records.base import UNSET, UnsetType, Value
+from tau.records.base import Value
 from tau.records.events import ExtensionError
 from tau.records.settings import Settings
 from tau.runtime.abort import AbortSignal, until_aborted
+from tau.runtime.extensions.command_table import CommandTable
 from tau.tools import Tool
 
 log = logging.getLogger(__name__)
@@ -99,15 +100,6 @@ class Handler(Value, eq=False):
     order: int = 0
 
 
-class Command(Value):
-    """A command `/name args` of an extension."""
-
-    name: str
-    path: str
-    run: Callable[[str], Awaitable[Any]]
-    description: str | UnsetType = UNSET
-
-
 class TerminalFunction(Value):
     """A function of an extension that the terminal interface calls, such as a shortcut or a renderer."""
 
@@ -122,7 +114,7 @@ class TerminalFunctions:
 
     def __init__(self) -> None:
         self.shortcuts: dict[str, TerminalFunction] = {}  # by key
-        self.completions: dict[str, TerminalFunction] = {}  # by command
+        self.completions: dict[tuple[str, str], TerminalFunction] = {}  # by extension and command
         self.tool_renderers: dict[str, TerminalFunction] = {}  # by tool
         self.message_renderers: dict[str, TerminalFunction] = {}  # by custom type
         self.autocomplete: list[TerminalFunction] = []
@@ -133,6 +125,13 @@ class TerminalFunctions:
         """Remove what an extension shows."""
         for (name, _), params in self.shown.pop(path, {}).items():
             self.restore(name, params)
+
+
+class ProviderLogin(Value):
+    """The OAuth functions of a provider that an extension has registered. `call` gets the name of one in `oauth`."""
+
+    path: str
+    call: Callable[[Mapping[str, Any], ProgressCallback | None], Awaitable[Any]]
 
 
 class HandlerError(ExtensionFailure):
@@ -151,10 +150,11 @@ class ExtensionRegistry:
         self.handlers: dict[str, list[Handler]] = {}
         self.tools: dict[str, Tool] = {}
         self.tool_paths: dict[str, str] = {}  # by tool: the extension that registered it
-        self.commands: dict[str, Command] = {}
+        self.commands = CommandTable()
         self.flags: dict[str, dict[str, Any]] = {}  # type, default, description
         self.providers: dict[str, dict[str, Any]] = {}  # as in models.json
         self.streams: dict[str, Stream] = {}  # by provider: models that the extension calls itself
+        self.logins: dict[str, ProviderLogin] = {}  # by provider
         self.terminal = TerminalFunctions()
         self.changed: Callable[[str], None] = lambda kind: None  # called with the kind of a registration that changed
         self._notifications: dict[Handler, set[asyncio.Task[Any]]] = {}  # tasks of `spread` that nothing waits for

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 
 from tau.errors import Aborted, ExtensionFailure
+from tau.runtime.extensions.command_table import Command
 from tau.runtime.extensions.hooks import HookDispatcher
-from tau.runtime.extensions.registry import Command
 
 
 class RunningCommands:
@@ -23,7 +23,7 @@ class RunningCommands:
         if not text.startswith("/") or not self._hooks.extensions.commands:
             return None
         name, _, args = text[1:].partition(" ")
-        command = self._hooks.extensions.commands.get(name)
+        command = self._hooks.extensions.commands.find(name)
         return None if command is None else (command, args)
 
     def start(self, command: Command, args: str) -> asyncio.Task[None]:

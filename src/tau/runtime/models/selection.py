@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from tau.core.models.patterns import AmbiguousModel, ModelMatch, find_exact, find_model, select_models, split_level
 from tau.core.models.pricing import price_unknown
@@ -11,13 +10,14 @@ from tau.core.models.thinking import clamp, next_level, supported_levels
 from tau.errors import CommandError, ModelError, UsageError
 from tau.llm.apis import credential_finder, forget_credentials
 from tau.llm.catalog import DEFAULT_MODELS, LOCAL_PROVIDERS, OFFLINE_MODELS, SERVERS, Catalog, ProviderConfig
-from tau.records.base import UNSET, replace
+from tau.records.base import UNSET, Value, replace
 from tau.records.messages import Assistant
 from tau.records.models import Model, ThinkingLevel
 from tau.records.settings import Settings
+from tau.runtime.models.logins import ProviderLogins, expired_login_error
 from tau.store.auth import OAuthLogin
 from tau.store.config_values import is_command, resolve_value
-from tau.store.keys import AUTHENTICATED, KEY_VARIABLES, Keys
+from tau.store.keys import AUTHENTICATED, Keys
 
 HOW_TO_GET_A_MODEL = (
     "Set the API key of a provider, for example ANTHROPIC_API_KEY, and start again. `tau --list-models` lists the "
@@ -26,17 +26,7 @@ HOW_TO_GET_A_MODEL = (
 NO_MODEL = f"No model selected. {HOW_TO_GET_A_MODEL}"
 
 
-def expired_login_error(provider: str) -> str:
-    """The error for a login that only pi can refresh."""
-    variables = KEY_VARIABLES.get(provider, ())
-    key = f"set {variables[-1]}, or store a key with `tau login {provider}`" if variables else f"`tau login {provider}`"
-    return (
-        f"The OAuth login for {provider} in auth.json has expired, and only pi can refresh it. Send a prompt with pi, "
-        f"which refreshes it, or use an API key: {key}."
-    )
-
-
-class ModelAccess(NamedTuple):
+class ModelAccess(Value):
     """Input of a model call: the model with resolved headers, its key, and its environment variables."""
 
     model: Model
@@ -48,6 +38,7 @@ class ModelSelection:
     def __init__(self, catalog: Catalog, keys: Keys) -> None:
         self.catalog = catalog
         self.keys = keys
+        self.logins = ProviderLogins(catalog, keys)
         self.scoped: list[ModelMatch] = []
         self.current: Model | None = None
         self.level: ThinkingLevel = "off"
@@ -299,20 +290,15 @@ class ModelSelection:
     def takes_time(self, model: Model) -> bool:
         """True if `asked` may block, for example on a command, and must be called outside the event loop."""
         commands = any(map(is_command, (model.headers or {}).values()))
-        refreshes = self.keys.expired_login(model.provider) is not None
-        return (
-            commands or refreshes or self.keys.runs_command(model.provider) or credential_finder(model.api) is not None
-        )
+        return commands or self.logins.take_time(model.provider) or credential_finder(model.api) is not None
 
     def asked(self, model: Model) -> ModelAccess:
         """Resolve what a call of `model` needs: values that are variables or commands are looked up now.
 
         Raises ModelError if a command provides no key, or an OAuth login cannot be refreshed.
         """
-        if (expired := self.keys.expired_login(model.provider)) is not None:
-            self._refresh_login(model.provider, expired)
+        key, is_token = self.logins.current_key(model.provider)
         environment = self.keys.environment(model.provider)
-        key = self.keys.get(model.provider)
         if key is None and self.keys.runs_command(model.provider):
             source = self.keys.source(model.provider)
             raise ModelError(
@@ -323,7 +309,7 @@ class ModelSelection:
         given = {name: resolve_value(text, environment) for name, text in (model.headers or {}).items()}
         headers = {name: text for name, text in given.items() if text is not None}
         configured = self.catalog.configured.get(model.provider)
-        if key is not None and self.keys.is_token(model.provider):
+        if is_token:
             # Every API takes a token in the same header; the place of a key differs between APIs.
             headers["authorization"], key = f"Bearer {key}", None
         elif key is not None and configured is not None and configured.auth_header:
@@ -357,19 +343,6 @@ class ModelSelection:
             self.keys.set_login(provider, replace(login, expires=0))
             return True
         return False
-
-    def _refresh_login(self, provider: str, expired: OAuthLogin) -> None:
-        """Replace an expired login. Sends a request, so it must not run in the event loop."""
-        configured = self.catalog.configured.get(provider)
-        client = configured.oauth_client if configured is not None else None
-        if client is None:
-            if self.keys.reload_login(provider) and self.keys.expired_login(provider) is None:
-                return
-            raise ModelError(expired_login_error(provider), transient=False)
-        from tau.runtime.login.refresh import refresh_login
-
-        environment = self.keys.environment(provider)
-        self.keys.set_login(provider, refresh_login(provider, client, expired, self.keys.auth_file, environment))
 
     def accepted(self, model: Model) -> None:
         self._renewed.discard(model.provider)

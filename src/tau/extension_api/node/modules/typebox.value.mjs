@@ -1,5 +1,7 @@
 // Checks values against schemas: `Value.Check`, `Compile` and what belongs to them.
 
+import { matchesFormat } from "../formats.mjs";
+
 const TYPES = {
   string: (value) => typeof value === "string",
   number: (value) => typeof value === "number" && Number.isFinite(value),
@@ -46,6 +48,7 @@ function* limits(schema, value, fail) {
     if (value.length < (schema.minLength ?? 0)) yield fail(`must not have fewer than ${schema.minLength} characters`);
     if (value.length > (schema.maxLength ?? Infinity)) yield fail(`must not have more than ${schema.maxLength} characters`);
     if (schema.pattern && !new RegExp(schema.pattern).test(value)) yield fail(`must match pattern "${schema.pattern}"`);
+    if (schema.format && !matchesFormat(schema.format, value)) yield fail(`must match format "${schema.format}"`);
   }
   if (Array.isArray(value)) {
     if (value.length < (schema.minItems ?? 0)) yield fail(`must not have fewer than ${schema.minItems} items`);
