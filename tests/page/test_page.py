@@ -13,6 +13,7 @@ import pytest
 
 from export.chromium import Browser
 from page.served_page import ServedPage, Tab
+from serve.serve_process import ServeProcess
 from support.rpc_process import calls, endless
 from support.served import Json
 
@@ -299,14 +300,22 @@ def test_a_page_that_may_only_watch_shows_no_controls(tab: Tab, serve: Hosts) ->
     assert host.messages(session) == ["go"]
 
 
-@pytest.mark.promise("N14")
-def test_a_page_whose_login_is_revoked_ends_with_a_sentence(tab: Tab, serve: Hosts) -> None:
-    host = serve({"text": "ok"})
-    session = host.open()
-    shown(tab, host, session)
-    host.server.credentials.revoke("Chrome on Linux")
-    host.notice_revocations()
-    tab.until("!document.querySelector('#login').hidden")
-    assert "revoked" in tab.text("#login-error") and "tau serve url" in tab.text("#login-error")
-    assert tab.run("document.querySelector('#app').hidden")
-    assert tab.run("document.getElementById('log').childElementCount") == 0
+@pytest.mark.promise("N14", "N15")
+def test_the_address_of_a_host_logs_in_and_a_revoked_login_ends_the_page_with_a_sentence(
+    tab: Tab, tmp_path: Path
+) -> None:
+    """With `tau serve` as people start it."""
+    with ServeProcess(tmp_path, answers=({"text": "hello from a process"},)) as host:
+        session = host.ask("POST", "/v1/sessions", {}).json["session"]
+        tab.visit(host.command("serve", "url").stdout.strip())
+        tab.until("document.documentElement.dataset.connection === 'online'")
+        assert "#k=" not in tab.run("location.href")
+        show(tab, session)
+        write(tab, "hello")
+        settled(tab, "hello from a process")
+        assert host.command("serve", "token", "revoke", "Chrome on Linux").returncode == 0
+        tab.until("!document.querySelector('#login').hidden")
+        assert "revoked" in tab.text("#login-error") and "tau serve url" in tab.text("#login-error")
+        assert tab.run("document.querySelector('#app').hidden")
+        assert tab.run("document.getElementById('log').childElementCount") == 0
+        assert host.errors == ""
