@@ -210,6 +210,7 @@ function received(record) {
   }
   if (record.type === "attach_failed") {
     stored = record.error;
+    root.dataset.attached = "false";
     return showBanner();
   }
   if (session) show(fold(session, record));
@@ -279,7 +280,8 @@ async function openSession(id) {
   showHead();
   showFigures(null);
   sessions.update(list, id);
-  const cards = transcript.open(id).catch((error) => turn === opening && failed(error));
+  root.dataset.attached = "true";
+  const cards = transcript.open(id).catch((error) => turn === opening && error.status !== 404 && failed(error));
   const position = () => ({stream: session.stream, seq: session.seq, entry: session.loaded ? transcript.leaf : null});
   try {
     const attached = await connection.attach(id, position);
@@ -292,7 +294,9 @@ async function openSession(id) {
   } catch (error) {
     if (turn !== opening) return;
     stored = error.message;
+    root.dataset.attached = "false";
     await cards;
+    showHead();
     askFigures();
   }
   showBanner();
@@ -306,7 +310,7 @@ const askState = () =>
 
 function showHead() {
   const row = list.sessions.find((one) => one.id === session?.id);
-  const name = session?.state.sessionName || (row ? titleOf(row) : session ? "New session" : "tau");
+  const name = session?.state.sessionName || (row ? titleOf(row) : stored ? "Session" : session ? "New session" : "tau");
   if ($("title").textContent !== name) $("title").textContent = name;
   document.title = session?.dialogs.length ? `? ${name}` : isBusy(session ?? emptySession("")) ? `… ${name}` : `${name} – tau`;
   $("place").textContent = cwd || row?.cwd || "";
