@@ -145,8 +145,9 @@ async function start() {
 function showLogin(problem) {
   connection?.close();
   connection = null;
-  session = null;
-  transcript.close();
+  leave();
+  list = emptyList();
+  sessions.update(list, null);
   $("app").hidden = true;
   $("start").hidden = false;
   $("loading").hidden = true;
@@ -199,11 +200,11 @@ async function statusChanged(now) {
 
 function received(record) {
   if (record.type.startsWith("session_") && record.seq === undefined) {
-    const cost = list.sessions.find((row) => row.id === session?.id)?.clients;
+    const clients = list.sessions.find((row) => row.id === session?.id)?.clients;
     list = foldList(list, record);
     sessions.update(list, session?.id);
     const row = list.sessions.find((one) => one.id === session?.id);
-    if (row && row.clients !== cost) askWho();
+    if (row && row.clients !== clients) askWho();
     if (record.type === "session_opened") loadListSoon();
     showElsewhere();
     return;
@@ -255,6 +256,18 @@ function routed() {
 
 addEventListener("hashchange", routed);
 
+// Show no session any more.
+function leave() {
+  opening++;
+  composer.reset(session?.id, null);
+  session = null;
+  stored = null;
+  transcript.close();
+  questions.update([]);
+  $("banner").replaceChildren();
+  $("who").replaceChildren();
+}
+
 function showNothing() {
   $("title").textContent = "tau";
   $("place").textContent = "";
@@ -267,12 +280,12 @@ function showNothing() {
 
 async function openSession(id) {
   const turn = ++opening;
+  composer.reset(session?.id, id);
   session = emptySession(id);
   stored = null;
   cwd = list.sessions.find((row) => row.id === id)?.cwd ?? "";
   root.dataset.session = id;
   setDrawer(false);
-  composer.reset();
   questions.update([]);
   composer.update(session, null);
   showWidgets(session.ui);
@@ -428,11 +441,8 @@ async function closeSession() {
   const id = session.id;
   try {
     await connection.request({type: "close_session", session: id, ...(running ? {abort: true} : {})});
-    opening++;
-    session = null;
     connection.detach();
-    transcript.close();
-    questions.update([]);
+    leave();
     history.replaceState(null, "", location.pathname + location.search);
     showNothing();
     loadList(false);
@@ -467,7 +477,7 @@ function runBash(command, exclude) {
   connection
     .request({type: "bash", id, command, ...(exclude ? {excludeFromContext: true} : {})})
     .catch(failed)
-    .then(() => show({...withoutBash(session, id), finished: session.finished + 1}));
+    .then(() => session && show({...withoutBash(session, id), finished: session.finished + 1}));
 }
 
 const onMenu = {

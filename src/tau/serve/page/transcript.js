@@ -341,10 +341,12 @@ export class Transcript {
   }
 
   #clicked(event) {
-    const when = event.target.closest("a.when, a[href^='#']");
-    if (!when) return;
-    event.preventDefault(); // the fragment names the session
-    document.getElementById(decodeURIComponent(when.hash.slice(1)))?.scrollIntoView({block: "start"});
+    const link = event.target.closest("a[href]");
+    if (!link) return;
+    event.preventDefault(); // the page stays, and its fragment names the session
+    if (link.getAttribute("href").startsWith("#")) {
+      document.getElementById(decodeURIComponent(link.hash.slice(1)))?.scrollIntoView({block: "start"});
+    } else if (/^(https?|mailto):$/.test(link.protocol)) open(link.href, "_blank", "noopener,noreferrer");
   }
 
   // What streams
