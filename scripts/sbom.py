@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[1]
-REQUIRED, WITH_EXTRA = "requirements.txt", "requirements-serve.txt"
+REQUIRED, NOT_INSTALLED = "requirements.txt", ("requirements-build.txt", "requirements-dev.txt")
 PIN = re.compile(r"(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^ ;\\]+)(?: *; *(?P<marker>[^\\]+))?")
 HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 
@@ -55,8 +55,9 @@ def document(wheel: Path, epoch: int, root: Path = ROOT) -> dict[str, Any]:
         about = Parser().parsestr(archive.read(name).decode())
     subject = f"pkg:pypi/{about['Name']}@{about['Version']}"
     required = list(pins(root / REQUIRED))
-    known = {pin.purl for pin in required}
-    optional = [pin for pin in pins(root / WITH_EXTRA) if pin.purl not in known]
+    locks = [file for file in sorted(root.glob("requirements-*.txt")) if file.name not in NOT_INSTALLED]
+    of_extras = {pin.purl: pin for file in locks for pin in pins(file)}
+    optional = [pin for purl, pin in sorted(of_extras.items()) if purl not in {pin.purl for pin in required}]
     return {
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
@@ -87,7 +88,6 @@ def document(wheel: Path, epoch: int, root: Path = ROOT) -> dict[str, Any]:
 
 
 def _component(pin: Pin, scope: str) -> dict[str, Any]:
-    url = f"https://pypi.org/project/{pin.name}/{pin.version}/"
     files = [{"alg": "SHA-256", "content": one} for one in pin.hashes]
     found: dict[str, Any] = {
         "type": "library",
@@ -96,7 +96,7 @@ def _component(pin: Pin, scope: str) -> dict[str, Any]:
         "version": pin.version,
         "scope": scope,
         "purl": pin.purl,
-        "externalReferences": [{"type": "distribution", "url": url, "hashes": files}],
+        "hashes": files,
     }
     return found if not pin.marker else {**found, "properties": [{"name": "python:marker", "value": pin.marker}]}
 

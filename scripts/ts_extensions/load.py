@@ -26,7 +26,7 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent.parent / "src"), str(HERE.parent.parent / "tests")]
 
 from support.extension_processes import Found, Lab, limits  # noqa: E402
-from tau.runtime.extensions.loader import load_extensions  # noqa: E402
+from tau.runtime.extensions.file_loader import load_extensions  # noqa: E402
 from tau.runtime.session.extension_tools import get_builtin_tools  # noqa: E402
 from tau.store.extension_files import _package, manifest_entries  # noqa: E402
 

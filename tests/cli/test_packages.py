@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -109,6 +108,25 @@ def test_a_tarball_with_another_digest_or_without_one_is_refused(tmp_path: Path,
         settings,
         locked,
     )
+
+
+def test_a_tarball_cannot_write_outside_of_its_folder(tmp_path: Path, registry: Registry) -> None:
+    place = Place(tmp_path, registry.url)
+    (place.home / "secret.md").write_text("secret")
+    hostile = {
+        "package/../../../evil.md": "evil",
+        f"{place.home}/evil.md": "evil",
+        "package/prompts/link.md": f"-> {place.home}/secret.md",
+        "package/prompts/up": "-> ../../../..",
+        "package/prompts/up/evil.md": "evil",
+    }
+    registry.publish("odd", "1.0.0", {"prompts/ok.md": "ok"}, hostile=hostile)
+    place.tau("install", "npm:odd")
+    inside = place.agent / "npm" / "node_modules" / "odd"
+    assert [path for path in tmp_path.rglob("evil.md") if not path.is_relative_to(inside)] == []
+    assert [path for path in inside.rglob("*") if path.is_symlink()] == []
+    rows = json.loads(place.tau("config", "--json").stdout)
+    assert "secret" not in "".join(Path(row["path"]).read_text() for row in rows)
 
 
 def test_a_dry_run_and_an_offline_run_fetch_nothing(tmp_path: Path, registry: Registry) -> None:
@@ -226,14 +244,10 @@ def test_a_damaged_settings_file_is_not_written(place: Place) -> None:
     assert (place.agent / "settings.json").read_text() == '{"packages": ['
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_that_cannot_be_written_is_told(place: Place) -> None:
     write(place.work, {"kit/prompts/p.md": "p"})
-    place.agent.chmod(0o500)
-    try:
-        assert "Permission denied" in place.tau("install", "./kit", code=1).stderr
-    finally:
-        place.agent.chmod(0o700)
+    done = place.tau("install", "./kit", code=1, PI_CODING_AGENT_DIR="/proc/agent")
+    assert done.stderr == "Error: /proc/agent: No such file or directory\n" and done.stdout == ""
 
 
 def test_packages_of_a_project_need_trust_which_an_installation_renews(place: Place) -> None:

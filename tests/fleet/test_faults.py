@@ -5,20 +5,24 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from long import fleet_figures, fleet_kills
 from support.fleets import FleetRun, wait_for
+from tau.core.fleet.tasks import read_tasks
+from tau.fleet.folder import FleetFolder
+from tau.fleet.repair import repair
+from tau.records.base import encode, replace
+from tau.records.fleet import Result
 
 
+@pytest.mark.timeout(300)
 def test_fifty_kills_of_the_coordinator_lose_and_double_nothing(tmp_path: Path) -> None:
     def lot(number: int) -> fleet_kills.Figures:
         folder = tmp_path / str(number)
@@ -71,19 +75,45 @@ def damage_a_page(path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [damage_first_page, damage_a_page, Path.unlink])
-def test_a_damaged_ledger_is_made_again_from_what_is_left(tmp_path: Path, damage: Callable[[Path], None]) -> None:
+def test_a_ledger_is_made_again_from_what_is_left(tmp_path: Path, damage: Callable[[Path], None]) -> None:
+    """Tasks with a result, one whose result was written and not stored, one that failed, and one that waits."""
+    folder = FleetFolder(tmp_path)
+    folder.create()
+    lines = [f'{{"id":"t{number}","prompt":"{"x" * 200}"}}'.encode() for number in range(60)]
+    tasks, _ = read_tasks(lines, {})
+    folder.copy_tasks(task.task for task in tasks)
+    results = [Result(task.id, 2, "done", task.hash, cost=0.5) for task in tasks]
+    ledger = folder.ledger()
+    ledger.add([(task.id, task.hash, task.task) for task in tasks], 1.0)
+    ledger.claim([(task.id, number, "w") for task in tasks for number in (1, 2)], 1.0)
+    folder.append([encode(result) for result in ledger.finish(results[:57], 2.0)])
+    ledger.close()
+    for result in (results[57], replace(results[58], outcome="failed")):
+        folder.attempt(result.id, 2).mkdir(parents=True)
+        (folder.attempt(result.id, 2) / "result.json").write_bytes(encode(result))
+    (folder.tasks / "t59" / "2.partial").mkdir(parents=True)
+    assert repair(folder) is None
+    damage(tmp_path / "ledger.db")
+    repaired = repair(folder)
+    assert repaired is not None
+    assert (repaired.tasks, repaired.results) == (60, 58)
+    ledger = folder.ledger()
+    assert [one.id for one in ledger.open_tasks()] == ["t58", "t59"]
+    assert [ledger.numbers()[task] for task in ("t57", "t58", "t59")] == [2, 2, 2]
+    assert len((tmp_path / "results.jsonl").read_bytes().splitlines()) == 58
+
+
+def test_a_damaged_ledger_is_named_and_repaired_by_the_command(tmp_path: Path) -> None:
     fleet = FleetRun(tmp_path)
     flags = ("--concurrency", "8", "--worker", fleet.stub_worker())
     fleet.tasks({"id": f"t{number}", "labels": {"n": "x" * 50}} for number in range(40))
     assert fleet.run(*flags, "--first", "30").returncode == 0
     before = fleet.results()
-    assert "is sound" in fleet.command("repair", str(fleet.out)).stdout
-    with closing(sqlite3.connect(fleet.out / "ledger.db")) as database:
-        database.execute("pragma wal_checkpoint(truncate)")
-    damage(fleet.out / "ledger.db")
+    damage_first_page(fleet.out / "ledger.db")
+    assert f"tau fleet repair {fleet.out}" in fleet.run(*flags).stderr
     repaired = fleet.command("repair", str(fleet.out))
     assert repaired.stdout.splitlines()[0] == f"{fleet.out}: 30 tasks, 30 results", repaired.stderr
-    assert (damage is Path.unlink) != (fleet.out / "ledger.db.damaged-1").exists()
+    assert (fleet.out / "ledger.db.damaged-1").exists()
     assert fleet.results() == before
     assert fleet.run(*flags).returncode == 0
     after = fleet.results()
@@ -168,3 +198,20 @@ def test_a_worker_that_was_stopped_for_a_while_goes_on(tmp_path: Path) -> None:
 
 def test_a_killed_worker_leaves_no_command_behind_and_its_tasks_are_done(tmp_path: Path) -> None:
     assert fleet_figures.killed_worker(tmp_path, 5).results == 5
+
+
+@pytest.mark.skipif(not can_mount(), reason="*** no disk can be mounted here (unshare --user --mount) ***")
+def test_a_worker_with_a_full_disk_takes_no_orders_and_others_do_its_tasks(tmp_path: Path) -> None:
+    """The first worker has a disk without room and without inodes; its attempts do not count as retries."""
+    fleet = FleetRun(tmp_path)
+    fleet.tasks({"id": f"t{number}", "retries": 0} for number in range(8))
+    full = tmp_path / "full"
+    full.mkdir()
+    worker = f"{sys.executable} -m tau fleet worker --slots 4 --root"
+    mounted = f"mount -t tmpfs -o size=64k,nr_inodes=5 none {full}; dd if=/dev/zero of={full}/ballast bs=4k 2>/dev/null"
+    first = f"unshare --user --map-root-user --mount sh -c '{mounted}; exec {worker} {full}/w'"
+    done = fleet.run("--concurrency", "8", "--worker", first, "--worker", f"{worker} {tmp_path}/other")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {result["worker"] for result in fleet.results().values()} == {"w2"}
+    assert fleet_kills.rows(fleet, "select about from event where kind = 'capacity'") == [("w1: 0 its disk is full",)]
+    assert fleet_kills.rows(fleet, "select 1 from attempt where worker = 'w1' and how = 'a failure outside the task'")

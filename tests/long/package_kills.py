@@ -1,6 +1,8 @@
 """kill -9 during the installation and the update of packages: the old state or the new one is there, never another.
 
 python tests/long/package_kills.py [MOMENTS]        20 moments of each of four commands take some minutes
+
+Also at each step: before and after the calls that change something on disk.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -20,6 +23,33 @@ from support.package_place import SKILL, TAU, Place
 VERSIONS = ("1.0.0", "1.1.0")
 SOURCES = {"npm": "npm:kit", "git": "git:example.org/me/kit"}
 KILLED_BY_US = -9
+# Each call that changes what the next start sees, and its occurrences in one command.
+STEPS = (
+    *(("tau.store.packages.installer.change_lock", 1), ("tau.store.packages.installer.change_lock", 2)),
+    *(("tau.store.packages.npm.exchange", 1), ("tau.store.packages.git.exchange", 1)),
+    *(("tau.store.packages.staging.remove_tree", 1), ("tau.cli.packages.add_entry", 1)),
+)
+KILLER = """
+import os, signal, sys
+from importlib import import_module
+from tau.cli.main import main
+place, count, when = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+module, _, name = place.rpartition(".")
+import_module("tau.cli.packages")
+real, calls = getattr(import_module(module), name), [0]
+def stop():
+    os.kill(os.getpid(), signal.SIGKILL)
+def step(*words, **more):
+    calls[0] += 1
+    if calls[0] == count and when == "before":
+        stop()
+    found = real(*words, **more)
+    if calls[0] == count:
+        stop()
+    return found
+setattr(import_module(module), name, step)
+sys.exit(main("tau", sys.argv[4:]))
+"""
 
 
 def files(version: str) -> dict[str, str]:
@@ -46,11 +76,11 @@ class Trial:
         elif self.repository:
             self.place.commit(self.repository, files(VERSIONS[1]))
 
-    def run(self, *words: str, after: float | None = None) -> float:
+    def run(self, *words: str, after: float | None = None, program: Sequence[str] = (str(TAU),)) -> float:
         """Run tau; with `after`, kill it after so many seconds. Returns how long it ran."""
         begun = time.monotonic()
         process = subprocess.Popen(
-            [TAU, *words],
+            [*program, *words],
             cwd=self.place.work,
             env=self.place.env,
             stdout=subprocess.DEVNULL,
@@ -119,6 +149,26 @@ class Trial:
             self.repair(VERSIONS[1])
         return states
 
+    def steps(self, what: str) -> dict[str, str | None]:
+        """Kill an installation or an update before and after each step; returns the version after each kill."""
+        self.run("install", self.source)
+        before = self._saved()
+        self.publish_second()
+        states: dict[str, str | None] = {}
+        for place, count in STEPS:
+            for when in ("before", "after"):
+                self._restore(before)
+                allowed: tuple[str | None, ...] = VERSIONS
+                if what == "install":
+                    self.run("remove", self.source)
+                    allowed = (None, VERSIONS[1])
+                words = ("install", self.source) if what == "install" else ("update",)
+                self.run(*words, program=[sys.executable, "-c", KILLER, place, str(count), when])
+                states[f"{when} {place.rpartition('.')[2]} {count}"] = self.check(allowed)
+                self.run("update")
+                self.repair(VERSIONS[1])
+        return states
+
     def _saved(self) -> Path:
         saved = self.place.home / "saved"
         subprocess.run(["cp", "-a", str(self.place.agent), str(saved)], check=True)
@@ -133,6 +183,9 @@ def main() -> None:
     moments = int(sys.argv[1]) if len(sys.argv) > 1 else 20
     for kind in SOURCES:
         for what in ("installs", "updates"):
+            with tempfile.TemporaryDirectory() as scratch, serve_registry() as registry:
+                trial = Trial(Path(scratch), kind, registry if kind == "npm" else None)
+                print(f"{kind} {what}, at each step: {trial.steps(what.removesuffix('s'))}", flush=True)
             with tempfile.TemporaryDirectory() as scratch, serve_registry() as registry:
                 trial = Trial(Path(scratch), kind, registry if kind == "npm" else None)
                 states = getattr(trial, what)(moments)

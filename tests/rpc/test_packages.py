@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from support.package_place import Place
 from support.rpc_process import Agent
 
 EXTENSION = """
@@ -71,6 +72,30 @@ def test_packages_of_a_trusted_project_are_loaded(tmp_path: Path) -> None:
             "brief": "project",
             "skill:tides": "project",
         }
+
+
+def test_a_missing_package_is_installed_at_the_start_only_if_the_settings_say_so(tmp_path: Path) -> None:
+    place = Place(tmp_path / "place")
+    place.repository("me/kit", {"extensions/wave.py": EXTENSION})
+    settings = {"packages": ["git:example.org/me/kit"]}
+    with Agent(tmp_path / "a", settings=settings, env=place.env) as agent:
+        assert rows(agent) == {}
+    with Agent(tmp_path / "b", settings={**settings, "installMissingPackages": True}, env=place.env) as agent:
+        assert list(rows(agent)) == ["wave"]
+    offline = {**place.env, "PI_OFFLINE": "1"}
+    with Agent(tmp_path / "c", settings={**settings, "installMissingPackages": True}, env=offline) as agent:
+        assert rows(agent) == {}
+
+
+def test_a_package_for_one_run_is_kept_for_the_next(tmp_path: Path) -> None:
+    place = Place(tmp_path / "place")
+    place.repository("me/kit", {"extensions/wave.py": EXTENSION, "prompts/brief.md": "In short"})
+    words = ["-e", "git:example.org/me/kit"]
+    with Agent(tmp_path, args=words, env=place.env) as agent:
+        assert {name: row["scope"] for name, row in rows(agent).items()} == {"wave": "temporary", "brief": "temporary"}
+    assert not (tmp_path / "agent" / "settings.json").exists()
+    with Agent(tmp_path, args=[*words, "--offline"], env=place.env) as agent:
+        assert list(rows(agent)) == ["wave", "brief"]
 
 
 def test_no_extensions_leaves_the_skills_of_packages(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from tau.records.events import ExtensionError, Outcome
 from tau.records.settings import ExtensionSettings, Settings
-from tau.runtime.extensions.loader import RunningExtensions, load_extensions
+from tau.runtime.extensions.file_loader import RunningExtensions, load_extensions
 from tau.runtime.extensions.registry import ExtensionRegistry, PausableTimeout
 from tau.runtime.machine.local import LocalMachine
 from tau.tools import ToolContext

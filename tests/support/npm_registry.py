@@ -28,12 +28,19 @@ def npm_or_skip() -> str:
     return npm
 
 
-def tarball(manifest: Mapping[str, Any], files: Mapping[str, str]) -> bytes:
+def tarball(manifest: Mapping[str, Any], files: Mapping[str, str], hostile: Mapping[str, str] | None = None) -> bytes:
+    """A package as npm packs it. `hostile` has members with any name; one that is "-> X" is a link to X."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         for name, text in {"package.json": json.dumps(manifest), **files}.items():
             member = tarfile.TarInfo(f"package/{name}")
             member.size, member.mtime, member.mode = len(text.encode()), 1_700_000_000, 0o644
+            archive.addfile(member, io.BytesIO(text.encode()))
+        for name, text in (hostile or {}).items():
+            member = tarfile.TarInfo(name)
+            if text.startswith("-> "):
+                member.type, member.linkname = tarfile.SYMTYPE, text.removeprefix("-> ")
+            member.size = 0 if member.issym() else len(text)
             archive.addfile(member, io.BytesIO(text.encode()))
     return gzip.compress(packed.getvalue(), mtime=0)
 
@@ -47,10 +54,16 @@ class Registry:
         self.url = ""
 
     def publish(
-        self, name: str, version: str, files: Mapping[str, str] | None = None, *, latest: bool = True, **manifest: Any
+        self,
+        name: str,
+        version: str,
+        files: Mapping[str, str] | None = None,
+        *,
+        hostile: Mapping[str, str] | None = None,
+        **manifest: Any,
     ) -> None:
         content = {"name": name, "version": version, **manifest}
-        data = tarball(content, files or {})
+        data = tarball(content, files or {}, hostile)
         path = f"/{name}/-/{name.rpartition('/')[2]}-{version}.tgz"
         self._tarballs[path] = data
         digest = base64.b64encode(hashlib.sha512(data).digest()).decode()
@@ -65,8 +78,7 @@ class Registry:
             **({"hasInstallScript": True} if {"preinstall", "install", "postinstall"} & set(scripts) else {}),
         }
         self._packages.setdefault(name, {})[version] = entry
-        if latest:
-            self._tags[name] = version
+        self._tags[name] = version
 
     def tamper(self, name: str, version: str) -> None:
         """Serve another tarball than the one that was published."""

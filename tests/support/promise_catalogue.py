@@ -577,6 +577,7 @@ GOALS = {
     "R25": "sandbox escapes",
     "R26": "the cost of safety: an fsync, and the start of a command",
     "R27": "a host that is killed, and clients that are cut off or stop reading: losses, repetitions, memory, delays",
-    "R28": "telemetry: content that is sent, sessions that are mixed, what a receiver that hangs costs",
+    "R28": "a fleet whose coordinator is killed: results that are lost or doubled, and whether it goes on",
+    "R29": "telemetry: content that is sent, sessions that are mixed, what a receiver that hangs costs",
 }
 GOALS_ABSENT: dict[str, str] = {}

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import socket
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from support.library_agent import opened, play, says
+from support.telemetry_faults import FAULTS, answering
 from support.telemetry_process import run, to_file
 from tau.errors import UsageError
 from tau.runtime.telemetry.export_queue import BoundedSpanProcessor, QueueLimit
@@ -25,47 +24,9 @@ from tau.runtime.telemetry.exporters import exporter
 from tau.runtime.telemetry.limits import LimitedNames
 from tau.runtime.telemetry.start import shared_sdk
 
-HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\nContent-Length: "
-FAULTS = {
-    "500": b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n",
-    "429": b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 30\r\nContent-Length: 0\r\n\r\n",
-    "10 MB": HEAD + b"10000000\r\n\r\n" + b"x" * 10_000_000,
-    "closes at once": b"",
-    "closes in the head": HEAD[:20],
-    "closes in the body": HEAD + b"100\r\n\r\nabc",
-    "no HTTP": b"\0\1\2\3" * 10,
-}
-
-
-@contextmanager
-def answering(data: bytes) -> Iterator[str]:
-    """A server that answers every connection with these bytes, and closes it."""
-    server = socket.create_server(("127.0.0.1", 0))
-
-    def serve() -> None:
-        while True:
-            try:
-                client, _ = server.accept()
-            except OSError:
-                return
-            with client:
-                try:
-                    client.recv(65536)
-                    client.sendall(data)
-                    client.shutdown(socket.SHUT_WR)
-                except OSError:
-                    pass
-
-    threading.Thread(target=serve, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.getsockname()[1]}"
-    finally:
-        server.shutdown(socket.SHUT_RDWR)
-        server.close()
-
 
 @pytest.mark.promise("O03")
-@pytest.mark.parametrize("fault", ["429", "10 MB", "closes in the body"])
+@pytest.mark.parametrize("fault", ["429", "10 MB", "closes in the head"])
 def test_a_receiver_that_fails_costs_a_run_one_warning(tmp_path: Path, fault: str) -> None:
     with answering(FAULTS[fault]) as url:
         done = run(tmp_path, "--telemetry", OTEL_EXPORTER_OTLP_ENDPOINT=url)

@@ -11,12 +11,15 @@ from tau.core.checks.exit_codes import EXIT_CODES
 from tau.errors import UsageError
 
 
-class Flag(NamedTuple):
-    name: str
-    short: str
-    value: str  # name of the value in --help, or the possible values; empty for a switch
-    help: str  # empty: accepted for compatibility with clients of other versions, without effect
-    several: bool = False  # may be repeated; all values are used
+class Flag:
+    """A command-line flag. A plain class: to create a NamedTuple takes ten times as long."""
+
+    def __init__(self, name: str, short: str, value: str, help: str, several: bool = False) -> None:
+        self.name = name
+        self.short = short
+        self.value = value  # name of the value in --help, or the possible values; empty for a switch
+        self.help = help  # empty: accepted for compatibility with clients of other versions, without effect
+        self.several = several  # may be repeated; all values are used
 
 
 GROUPS: dict[str, tuple[Flag, ...]] = {

@@ -10,7 +10,8 @@ import signal
 import sys
 
 PR_SET_PDEATHSIG = 1
-FLAGS = ("--disable-warning=ExperimentalWarning", "--no-opt")  # optimizing.mjs turns --opt on
+# A small process: one thread for V8 instead of four, and no optimizing compiler until optimizing.mjs turns it on.
+FLAGS = ("--disable-warning=ExperimentalWarning", "--v8-pool-size=1", "--no-opt")
 FIRST = 3  # descriptor of the answers to synchronous reads; the next one is that of the messages
 
 

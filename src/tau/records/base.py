@@ -14,6 +14,7 @@ that imports msgspec, and the place for what the rest of tau must know about it:
 from __future__ import annotations
 
 import json
+from _thread import RLock
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, TypeVar, dataclass_transform, get_args
 
@@ -88,6 +89,9 @@ class Value(msgspec.Struct, frozen=True):
 
 _encoder = msgspec.json.Encoder()
 _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
+# msgspec describes a class when it is first decoded. A second thread that meets the half-made description crashes the
+# interpreter, so one thread at a time does that. A decoder that exists can be used by all.
+_describing = RLock()
 
 
 def encode(value: Any) -> bytes:
@@ -210,6 +214,7 @@ def decode(kind: type[T], data: bytes, nesting: int | None = MAX_NESTING) -> T:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         value = parse(data, nesting)  # raises a readable error, or decodes it with the standard library
     try:
+        _decoder(kind)
         try:
             return msgspec.convert(value, kind)
         except UnicodeEncodeError:  # a lone surrogate in a string field
@@ -372,6 +377,8 @@ def _records(kinds: Iterable[Any]) -> set[Any]:
 
 def convert(value: Any, kind: Any) -> Any:
     """Convert a parsed JSON value to `kind`: a struct, a dataclass or a TypedDict. Raises BadRecord."""
+    with _describing:
+        msgspec.json.Decoder(kind)
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
@@ -391,7 +398,8 @@ def to_builtins(value: Any) -> Any:
 def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
     found = _decoders.get(kind)
     if found is None:
-        found = _decoders[kind] = msgspec.json.Decoder(kind)
+        with _describing:
+            found = _decoders[kind] = msgspec.json.Decoder(kind)
     return found
 
 

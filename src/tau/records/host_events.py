@@ -56,8 +56,8 @@ class Opened(Record):
 
 
 class HostSessionRow(Record):
-    """A session. `attention`: a dialog waits for an answer. `live` sessions are open in this host. `cost` is in dollars,
-    for all branches; it is absent for very long sessions.
+    """A session. `attention`: a dialog waits for an answer. `live` sessions are open in this host. `cost` is in
+    dollars, for all branches; it is absent for very long sessions.
     """
 
     id: str

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from tau.core.text.terminal_text import escape_for_display
+from tau.records.base import Value, replace
 from tau.screen.cells import clip_line, text_width
 from tau.screen.fuzzy import fuzzy_rank
 from tau.screen.lines import Line, Span, plain_text
@@ -30,7 +31,7 @@ _MENTION = rf'(?<![^{BOUNDARY}])@(?:"([^"]*)|([^\s"]*))\Z'
 _PATH = r"""(?:(?<![^\s=])"([^"]*)|([^\s"'=\ud800-\udbff]*))\Z"""
 
 
-class Query(NamedTuple):
+class Query(Value):
     """What should be completed: the characters of the line from `start` to the cursor, which stand for `text`."""
 
     kind: Kind
@@ -42,7 +43,7 @@ class Query(NamedTuple):
     forced: bool = False  # asked for with Tab
 
 
-class Proposal(NamedTuple):
+class Proposal(Value):
     """`value` replaces the query. A partial one, such as a folder, is completed further."""
 
     value: str
@@ -53,7 +54,7 @@ class Proposal(NamedTuple):
     optional: bool = False  # while it is the first row, Enter takes the text as it was typed
 
 
-class Accepted(NamedTuple):
+class Accepted(Value):
     """Replace `before` characters before the cursor, and `after` behind it, by `text`."""
 
     before: int
@@ -184,7 +185,7 @@ class CompletionList:
                     return self.accept(after) or True
                 case "tui.input.tab":
                     accepted = self.accept(after)
-                    return accepted._replace(submits=False) if accepted else True
+                    return replace(accepted, submits=False) if accepted else True
                 case "tui.select.cancel" | "app.interrupt":
                     self.cancel()
                 case _:

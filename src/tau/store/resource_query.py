@@ -5,7 +5,7 @@ Separate from resources.py, because every session has a query, but many never se
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -67,8 +67,7 @@ class ResourceQuery(Value):
     skill_commands: bool = True
     content: Mapping[str, str] | None = None  # what trust is bound to, see trust.Decision
     confined: bool = False  # sandboxed commands write to the project but must not gain read access through it
-    package_skills: Sequence[PackageFile] = ()
-    package_prompts: Sequence[PackageFile] = ()
+    packages: Callable[[], PackageResources] | None = None  # finds what packages offer; None if there are none
 
     @property
     def must_stay_inside(self) -> bool:

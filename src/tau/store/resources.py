@@ -26,7 +26,7 @@ from tau.records.base import UNSET, Value
 from tau.records.replies import SlashCommand, SourceInfo
 from tau.store.context import context_files, may_be_planted, project_root, prompt_file, text_or_file
 from tau.store.path_lists import PathList
-from tau.store.resource_query import PackageFile, ResourceQuery
+from tau.store.resource_query import NO_PACKAGES, PackageFile, ResourceQuery
 from tau.store.skills import ResourceLocation, find_skills, skill_body
 from tau.store.templates import find_templates
 
@@ -92,9 +92,10 @@ def _row(name: str, kind: Literal["prompt", "skill"], item: Template | Skill) ->
 
 def find_resources(query: ResourceQuery, offers: ExtensionResources = ()) -> FoundResources:
     requested = query.requested
+    packages = query.packages() if query.packages is not None else NO_PACKAGES
     custom, problems = _prompts("SYSTEM.md", query, () if requested.system is None else (requested.system,))
     appended, more = _prompts("APPEND_SYSTEM.md", query, requested.appended)
-    problems += more
+    problems += [*more, *packages.problems]
     context, more = ([], []) if requested.no_context else _context(query)
     problems += more
     skills, more = find_skills(
@@ -102,7 +103,7 @@ def find_resources(query: ResourceQuery, offers: ExtensionResources = ()) -> Fou
             query,
             [] if requested.no_skills else _settings_places(query, query.skills),
             [] if requested.no_skills else list(_folders(query, ("skills",), agents=True)),
-            _packaged(query.package_skills, wanted=not requested.no_skills),
+            _packaged(packages.used("skills"), wanted=not requested.no_skills),
             _named(query, requested.skills, "cli"),
             [place for source, paths, _ in offers for place in _named(query, paths, source)],
         ),
@@ -115,7 +116,7 @@ def find_resources(query: ResourceQuery, offers: ExtensionResources = ()) -> Fou
             [] if requested.no_templates else _settings_places(query, query.prompts),
             # In older versions of pi templates were called commands.
             [] if requested.no_templates else list(_folders(query, ("prompts", "commands"), agents=False)),
-            _packaged(query.package_prompts, wanted=not requested.no_templates),
+            _packaged(packages.used("prompts"), wanted=not requested.no_templates),
             _named(query, requested.templates, "cli"),
             [place for source, _, paths in offers for place in _named(query, paths, source)],
         ),

@@ -133,5 +133,6 @@ def theme_places(factory: SessionFactory) -> list[Path]:
         return given
     project = [cwd / ".pi" / "themes"] if factory.trusted else []
     named = [cwd / os.path.expanduser(path) for path in factory.settings.themes]
-    packaged = [one.path for one in factory.config.packages.used("themes")]
+    packages = factory.config.packages
+    packaged = [] if packages is None else [one.path for one in packages.resources().used("themes")]
     return [factory.config.agent_dir / "themes", *project, *named, *packaged, *given]

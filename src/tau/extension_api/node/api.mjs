@@ -4,12 +4,12 @@ import { Bus } from "./bus.mjs";
 import { commandContext, context } from "./context.mjs";
 import { handlerTarget, isKnownEvent } from "./events.mjs";
 import { lazy } from "./lazy.mjs";
-import { entryRendererTarget, messageRendererTarget, toolRendererTarget } from "./renderers.mjs";
 import { modelKey, plainSourceInfo } from "./session_values.mjs";
 import { toolSpec, toolTarget } from "./tools.mjs";
 
 const programs = lazy("./programs.mjs");
 const providers = lazy("./providers.mjs");
+const renderers = lazy("./renderers.mjs");
 const TOO_EARLY =
   "Extension runtime not initialized. Action methods cannot be called during extension loading.";
 
@@ -50,7 +50,7 @@ export function createApi(extension) {
       register("tool", tool.name, toolSpec(tool), toolTarget(extension, tool));
       unregister("tool_renderer", tool.name);
       const parts = [...(tool.renderCall ? ["call"] : []), ...(tool.renderResult ? ["result"] : [])];
-      if (parts.length) register("tool_renderer", tool.name, { parts }, toolRendererTarget(extension, tool));
+      if (parts.length) register("tool_renderer", tool.name, { parts }, renderers().toolRendererTarget(extension, tool));
     },
     registerCommand(name, options) {
       const handler = options.handler;
@@ -77,10 +77,10 @@ export function createApi(extension) {
     },
     getFlag: (name) => (targets.has(`flag:${name}`) ? extension.flags[name] : undefined),
     registerMessageRenderer(type, render) {
-      register("message_renderer", type, {}, messageRendererTarget(render));
+      register("message_renderer", type, {}, renderers().messageRendererTarget(render));
     },
     registerEntryRenderer(type, render) {
-      register("entry_renderer", type, {}, entryRendererTarget(render));
+      register("entry_renderer", type, {}, renderers().entryRendererTarget(render));
     },
     registerMarkdownTransformer() {},
     registerToolRenderer() {},

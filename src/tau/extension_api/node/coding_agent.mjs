@@ -2,7 +2,6 @@
 
 import { spawnSync } from "node:child_process";
 import { extname, resolve } from "node:path";
-import { builtinTool, localShell } from "./builtin_tools.mjs";
 import { currentExtension } from "./current.mjs";
 import { agentDir } from "./folders.mjs";
 import { getKeybindings } from "./keybindings.mjs";
@@ -15,42 +14,7 @@ export const getDocsPath = getPackageDir;
 export const getExamplesPath = getPackageDir;
 export const getReadmePath = getPackageDir;
 
-// Tools
-
-export const defineTool = (tool) => tool;
-export const isToolCallEventType = (name, event) => event.toolName === name;
-const isResultOf = (name) => (event) => event.toolName === name;
-export const isBashToolResult = isResultOf("bash");
-export const isReadToolResult = isResultOf("read");
-export const isEditToolResult = isResultOf("edit");
-export const isWriteToolResult = isResultOf("write");
-export const isGrepToolResult = isResultOf("grep");
-export const isFindToolResult = isResultOf("find");
-export const isLsToolResult = isResultOf("ls");
-export const isPowerShellToolResult = isResultOf("powershell");
-
-const tool = (name) => (cwd, options) => builtinTool(name, cwd, options);
-export const createBashTool = tool("bash");
-export const createReadTool = tool("read");
-export const createWriteTool = tool("write");
-export const createEditTool = tool("edit");
-export const createGrepTool = tool("grep");
-export const createFindTool = tool("find");
-export const createLsTool = tool("ls");
-export const createBashToolDefinition = createBashTool;
-export const createReadToolDefinition = createReadTool;
-export const createWriteToolDefinition = createWriteTool;
-export const createEditToolDefinition = createEditTool;
-export const createGrepToolDefinition = createGrepTool;
-export const createFindToolDefinition = createFindTool;
-export const createLsToolDefinition = createLsTool;
-export const createCodingTools = (cwd) => [createReadTool(cwd), createBashTool(cwd), createEditTool(cwd), createWriteTool(cwd)];
-export const createReadOnlyTools = (cwd) => [createReadTool(cwd), createGrepTool(cwd), createFindTool(cwd), createLsTool(cwd)];
-export const createLocalBashOperations = localShell;
-
-export function getShellConfig(shellPath) {
-  return { shell: shellPath ?? "/bin/bash", args: ["-c"] };
-}
+// Files
 
 const queues = new Map();
 

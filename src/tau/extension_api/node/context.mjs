@@ -1,10 +1,10 @@
 // The context (`ctx`) of handlers, tools and commands.
 
 import { lazy } from "./lazy.mjs";
-import { sessionManager } from "./session_manager.mjs";
-import { ui } from "./ui.mjs";
 
 const models = lazy("./model_registry.mjs");
+const sessions = lazy("./session_manager.mjs");
+const userInterface = lazy("./ui.mjs");
 const sessionSetup = lazy("./session_setup.mjs");
 
 /** The `ctx` of every call. It stays usable after the call, for example in timers. */
@@ -26,11 +26,11 @@ function properties(extension, call) {
   const get = (read) => ({ get: read, enumerable: true, configurable: true });
   let shownUi;
   return {
-    ui: get(() => (shownUi ??= ui(extension))),
+    ui: get(() => (shownUi ??= userInterface().ui(extension))),
     mode: get(() => extension.knownFact("mode")),
     hasUI: get(() => extension.knownFact("hasUI") ?? false),
     cwd: get(() => extension.knownFact("cwd")),
-    sessionManager: get(() => sessionManager(extension)),
+    sessionManager: get(() => sessions().sessionManager(extension)),
     modelRegistry: get(() => models().modelRegistry(extension)),
     model: get(() => extension.fact("model") ?? undefined),
     scopedModels: get(() => extension.fact("scopedModels") ?? []),

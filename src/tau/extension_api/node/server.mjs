@@ -5,10 +5,11 @@ import { Channel } from "./channel.mjs";
 import { remember } from "./current.mjs";
 import { Extension, errorText } from "./extension.mjs";
 import { currentCall } from "./scope.mjs";
-import { useTerminalTheme } from "./theme.mjs";
+import { lazy } from "./lazy.mjs";
 import { installHooks } from "./loading.mjs";
 import { optimizeLater } from "./optimizing.mjs";
 
+const theme = lazy("./theme.mjs");
 const extensions = new Map();
 const channel = new Channel();
 let loading = Promise.resolve();
@@ -37,7 +38,7 @@ function receive(number, message) {
     const extension = new Extension(number, channel, message);
     extensions.set(number, extension);
     remember(extension);
-    if (message.mode === "tui") useTerminalTheme();
+    if (message.mode === "tui") theme().useTerminalTheme();
     loading = loading.then(() => extension.load()).then(() => channel.send(0, { type: "loading_done", number }));
     return;
   }

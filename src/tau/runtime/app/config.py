@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tau.errors import ExtensionFailure, UsageError
 from tau.records.base import BadRecord, decode, encode, replace, to_builtins
@@ -18,7 +18,7 @@ from tau.records.settings import Settings
 from tau.store.extension_files import FoundExtension, extension_paths, in_folder
 from tau.store.extension_modules import module_files
 from tau.store.path_lists import PathList
-from tau.store.resource_query import NO_PACKAGES, PackageResources, is_remote
+from tau.store.resource_query import is_remote
 from tau.store.settings import Layers, SettingsFile, group_compat, merge, read_layers
 from tau.store.trust import (
     Decision,
@@ -32,6 +32,9 @@ from tau.store.trust import (
 )
 from tau.wire import dialects
 from tau.wire.dialect import Dialect
+
+if TYPE_CHECKING:
+    from tau.store.packages.session import SessionPackages
 
 
 class ProjectConfig:
@@ -91,30 +94,31 @@ class ProjectConfig:
         self._shell_of_project = layers.origins.get("shellPath") == self.cwd / ".pi" / "settings.json"
         self.settings = settings_with(layers.settings, self._overruled)
         self.trust, self.extensions = trust, found
-        self.warnings = [*trust.warnings, *layers.problems, *self.packages.problems, *told]
+        self.warnings = [*trust.warnings, *layers.problems, *self._package_problems(), *told]
         self.untrusted = ""  # message to show if the project stays untrusted because no client can be asked
         if trust.undecided and found:
             self.untrusted = trust.warnings[-1]
             self.warnings.remove(self.untrusted)
 
-    def _read_packages(self, layers: Layers) -> PackageResources:
-        """Find what the packages of the settings and of the command line offer. Blocks, also for an installation."""
+    def _read_packages(self, layers: Layers) -> SessionPackages | None:
+        """Find the packages of the settings and of the command line. Blocks, also for an installation."""
         named = [text for text in self._given if is_remote(text)]
-        lists = layers.packages
-        if not named and not any(lists.values()):
-            return NO_PACKAGES
-        from tau.store.packages.session import session_packages
+        if not named and not any(layers.packages.values()):
+            return None
+        from tau.store.packages.session import SessionPackages
 
-        return session_packages(
-            self.agent_dir, self.cwd, lists, named, settings_with(layers.settings, self._overruled), self._fetches
-        )
+        settings = settings_with(layers.settings, self._overruled)
+        return SessionPackages(self.agent_dir, self.cwd, layers.packages, named, settings, fetches=self._fetches)
+
+    def _package_problems(self) -> Sequence[str]:
+        return () if self.packages is None else self.packages.problems
 
     def _packaged_extensions(self, content: Mapping[str, str] | None) -> list[FoundExtension]:
-        if not self.packages.files.get("extensions"):
+        if self.packages is None or not self.packages.extensions:
             return []
         from tau.store.packages.extensions import found_extensions
 
-        return found_extensions(self.packages.files["extensions"], content)
+        return found_extensions(self.packages.extensions, content)
 
     @property
     def approve(self) -> bool | None:
@@ -165,7 +169,6 @@ class ProjectConfig:
         Also the files of a project without a trust decision, if they are inside it: it may be trusted later.
         """
         named = [one.package or one.path for one in self.extensions]
-        named += [one.base for files in self.packages.files.values() for one in files]
         for scope in ("user", "project"):
             named += PathList(self._lists[scope].get("extensions", ())).paths()
         named += [self.cwd / os.path.expanduser(text) for text in self._given if not is_remote(text)]

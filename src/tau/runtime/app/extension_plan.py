@@ -41,7 +41,7 @@ class ExtensionPlan:
 
     async def load(self) -> LoadedExtensions:
         """Load the extensions. Imports the extension runtime lazily."""
-        from tau.runtime.extensions.loader import load_extensions
+        from tau.runtime.extensions.file_loader import load_extensions
         from tau.runtime.session.extension_actions import actions_for, session_facts
 
         session = self._session

@@ -325,10 +325,9 @@ class SessionFactory(Value):
         named = (settings.skills, settings.prompts, settings.enable_skill_commands)
         confined = (self.options.sandbox or settings.sandbox.level) is not None
         content = self.config.trust.content
-        packages = self.config.packages
-        offered = packages.used("skills"), packages.used("prompts")
+        packages = self.config.packages.resources if self.config.packages is not None else None
         return ResourceQuery(
-            self.cwd, self.config.agent_dir, self.trusted, self.options.resources, *named, content, confined, *offered
+            self.cwd, self.config.agent_dir, self.trusted, self.options.resources, *named, content, confined, packages
         )
 
     def _guarded(self) -> ProtectedFiles:

@@ -11,7 +11,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from contextvars import copy_context
-from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, NamedTuple, NoReturn, Protocol
 
@@ -117,15 +116,22 @@ class Owner(Protocol):
         """`reported`: the reason has already been reported, for example to a pending call."""
 
 
-@dataclass
 class PendingCall:
     """A call that waits for its answer."""
 
-    answer: asyncio.Future[Any]
-    timeout: PausableTimeout | None
-    update: ProgressCallback | None
-    loud: bool  # a failure of this call is reported to the client
-    dialogs: set[asyncio.Task[None]] = field(default_factory=set)
+    def __init__(
+        self,
+        answer: asyncio.Future[Any],
+        timeout: PausableTimeout | None,
+        update: ProgressCallback | None,
+        loud: bool,
+    ) -> None:
+        """`loud`: a failure of this call is reported to the client."""
+        self.answer = answer
+        self.timeout = timeout
+        self.update = update
+        self.loud = loud
+        self.dialogs: set[asyncio.Task[None]] = set()
 
 
 class End(NamedTuple):

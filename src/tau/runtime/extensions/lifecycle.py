@@ -64,7 +64,7 @@ if TYPE_CHECKING:
         def package(self) -> Path | None: ...
 
     class LoadedExtensions(Protocol):
-        """The loaded file extensions, as RunningExtensions in loader.py."""
+        """The loaded file extensions, as RunningExtensions in file_loader.py."""
 
         async def add(self, found: Sequence[ExtensionFile]) -> None: ...
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from types import CoroutineType
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from types import CoroutineType, SimpleNamespace
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, get_type_hints
 
 from tau.errors import CommandError
 from tau.records.base import UNSET, BadRecord, UnsetType, attach_source, decode, parse
@@ -65,6 +65,12 @@ class HandlerTable:
 
     def __iter__(self) -> Iterator[type[Command]]:
         return iter(self._handlers)
+
+    def reply_type(self, kind: type[Command]) -> Any:
+        """The type of the `data` of the response. Parameters may have types that only type checkers know."""
+        handler = self._handlers[kind]
+        returned = SimpleNamespace(__annotations__={"return": handler.__annotations__["return"]})
+        return get_type_hints(returned, handler.__globals__)["return"]
 
     def handles(
         self, kind: type[Command], *, with_request: bool = False, with_lender: bool = False

@@ -16,6 +16,9 @@ SIGNALS: Final = {"traces": "Span", "metrics": "Metric", "logs": "Log"}  # and t
 PROTOCOLS: Final = {"http/protobuf": "http", "grpc": "grpc"}
 MODULES: Final = {"traces": "trace_exporter", "metrics": "metric_exporter", "logs": "_log_exporter"}
 
+FLUSH_THREAD: Final = "telemetry-flush"
+SENDING_THREADS: Final = ("Otel", FLUSH_THREAD)  # the first are those of the SDK
+
 logger = logging.getLogger("tau.telemetry")
 _USER_OF_URL = re.compile(r"//[^/@\s]*@")
 
@@ -101,9 +104,27 @@ class _OneWarning(logging.Handler):
             logger.warning("telemetry cannot be sent: %s", _USER_OF_URL.sub("//", record.getMessage())[:300])
 
 
+class _OfExporters(logging.Filter):
+    """Takes what urllib3 says in a thread that sends telemetry; other uses of it in the program are not touched."""
+
+    def __init__(self, handler: logging.Handler) -> None:
+        super().__init__()
+        self._handler = handler
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if not str(record.threadName).startswith(SENDING_THREADS):
+            return True
+        self._handler.handle(record)
+        return False
+
+
 def quiet_exporters() -> None:
-    """All problems of the SDK and its exporters together are one warning."""
+    """All problems of the SDK, its exporters and their HTTP library together are one warning."""
     handler = _OneWarning()
+    for name in ("urllib3.connection", "urllib3.connectionpool", "urllib3.util.retry"):
+        library = logging.getLogger(name)
+        if not any(isinstance(one, _OfExporters) for one in library.filters):
+            library.addFilter(_OfExporters(handler))
     for name in ("opentelemetry.exporter", "opentelemetry.sdk"):
         root = logging.getLogger(name)
         root.propagate = False

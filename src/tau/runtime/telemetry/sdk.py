@@ -25,7 +25,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from tau.runtime.telemetry import names
 from tau.runtime.telemetry.export_queue import BoundedLogProcessor, BoundedSpanProcessor, QueueLimit
-from tau.runtime.telemetry.exporters import exporter, quiet_exporters
+from tau.runtime.telemetry.exporters import FLUSH_THREAD, exporter, quiet_exporters
 
 FLUSH_TIMEOUT_S: Final = 1.5
 
@@ -140,7 +140,7 @@ class Sdk:
     def flush(self, timeout_s: float = FLUSH_TIMEOUT_S) -> None:
         """Send what is left, for a limited time: a receiver that hangs must not keep the program."""
         threads = [
-            threading.Thread(target=_flush, args=(provider, timeout_s), name="telemetry-flush", daemon=True)
+            threading.Thread(target=_flush, args=(provider, timeout_s), name=FLUSH_THREAD, daemon=True)
             for provider in self._owned
         ]
         until = monotonic() + timeout_s

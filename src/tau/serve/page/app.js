@@ -100,6 +100,7 @@ function showDialog(content, className = "") {
 const transcript = new Transcript((path) => connection.get(path), {
   onEmpty: (empty) => {
     $("empty").hidden = !empty;
+    $("log").classList.toggle("blank", empty);
   },
 });
 
@@ -227,6 +228,7 @@ function show(state) {
   if (state.interrupted !== before.interrupted) showBanner();
   if (state.finished !== before.finished) askFiguresSoon();
   if (before.state.isStreaming && !state.state.isStreaming) askState();
+  if (before.state.isStreaming !== state.state.isStreaming) loadListSoon(); // its title, its cost
   if (state.id !== before.id) moved(state);
 }
 
@@ -448,6 +450,13 @@ async function exportSession() {
   }
 }
 
+// Without a secure connection a page has no clipboard.
+function copyLink() {
+  const copied = navigator.clipboard?.writeText(location.href) ?? Promise.reject(new Error("no clipboard"));
+  const show = () => askInDialog({title: "Link", fields: [{label: "Copy it", value: location.href}], action: "Done"});
+  copied.then(() => toast("The link is copied."), show);
+}
+
 function runBash(command, exclude) {
   const id = `bash ${Date.now().toString(36)}${Math.random().toString(36).slice(2, 8)}`;
   show(withBash(session, id, command));
@@ -461,7 +470,7 @@ const onMenu = {
   rename,
   fork: () => fork(),
   compact: () => compact(""),
-  "copy-link": () => navigator.clipboard.writeText(location.href).then(() => toast("The link is copied."), failed),
+  "copy-link": copyLink,
   export: exportSession,
   close: closeSession,
 };

@@ -7,6 +7,7 @@ const CHUNK = 1500; // characters of streamed text in one element, so that layou
 const MAX_LIVE_OUTPUT = 6000; // characters of output that are shown while a tool runs
 const MAX_PARSED = 50_000; // characters of arguments that are made readable in each frame
 const NEAR_END = 60; // pixels
+const RETRY_MS = 500;
 
 const policy = globalThis.trustedTypes?.createPolicy("tau", {createHTML: (html) => html}) ?? {createHTML: (html) => html};
 
@@ -204,13 +205,16 @@ export class Transcript {
   async #load() {
     const turn = this.#turn;
     const reading = (this.#loading = this.#get(this.#path(`limit=${FIRST_CARDS}`)));
-    let answer;
+    let answer = null;
     try {
       answer = await reading;
+    } catch (error) {
+      if (error.status) throw error;
+      this.#retry(turn);
     } finally {
       if (turn === this.#turn) this.#loading = null;
     }
-    if (turn !== this.#turn) return;
+    if (turn !== this.#turn || !answer) return;
     this.#log.replaceChildren();
     this.#cards.clear();
     this.#calls.clear();
@@ -243,6 +247,7 @@ export class Transcript {
       answer = await this.#loading;
     } catch (error) {
       gone = error.status === 404;
+      if (!error.status) this.#retry(turn);
     }
     if (turn !== this.#turn) return;
     this.#loading = null;
@@ -255,6 +260,11 @@ export class Transcript {
       this.#draw();
     }
     if (this.#stale) this.#refresh();
+  }
+
+  // The connection was lost while cards were read.
+  #retry(turn) {
+    setTimeout(() => turn === this.#turn && this.#refresh(), RETRY_MS);
   }
 
   // Cards of the end: new ones, and those that have changed.
@@ -345,8 +355,8 @@ export class Transcript {
     this.#drawMessage(state.partial);
     this.#drawTools(state);
     this.#drawBash(state);
-    const empty = !this.#loading && this.#cards.size === 0 && !this.#live.firstElementChild && state.loaded;
-    this.onEmpty(empty);
+    const begun = this.#more || this.#live.firstElementChild || this.#log.querySelector("article:not(.quiet, .line)");
+    this.onEmpty(!this.#loading && !begun && state.loaded);
     this.#keepEnd();
   }
 

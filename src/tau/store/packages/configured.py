@@ -52,8 +52,10 @@ class ConfiguredPackage(Value):
 
     def problem(self) -> str:
         """Say why it cannot be loaded; "" if it can."""
-        flag = " -l" if self.scope == "project" else ""
         folder = self.folder()
+        if folder.exists() and (not isinstance(self.source, NpmSource) or self.source.version is None):
+            return ""
+        flag = " -l" if self.scope == "project" else ""
         if not folder.exists():
             if self.layout.root(self.source) is None:
                 return f"{self.text}: there is no {folder}"

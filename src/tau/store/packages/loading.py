@@ -30,13 +30,15 @@ def load_packages(
     agent_dir: Path,
     cwd: Path,
     install: Callable[[ConfiguredPackage], str] | None = None,
+    kinds: Sequence[str] = KINDS,
 ) -> PackageResources:
     """Return what the packages of the settings offer. Blocks.
 
     `install` fetches a package that is missing and returns a problem, or ""; without it, a missing package is told.
+    `kinds` limits what is looked for: at a start only extensions are.
     """
     packages, problems = find_packages(lists, agent_dir, cwd)
-    found = _Collector(problems)
+    found = _Collector(problems, kinds)
     for one, where in effective(packages):
         problem = where.problem()
         if problem and install is not None and where.layout.root(where.source) is not None:
@@ -49,9 +51,10 @@ def load_packages(
 
 
 class _Collector:
-    def __init__(self, problems: Sequence[str]) -> None:
+    def __init__(self, problems: Sequence[str], kinds: Sequence[str]) -> None:
         self.problems = list(problems)
-        self._by_path: dict[str, dict[str, PackageFile]] = {kind: {} for kind in KINDS}
+        self._kinds = kinds
+        self._by_path: dict[str, dict[str, PackageFile]] = {kind: {} for kind in kinds}
         self._locked: dict[Path, Mapping[str, LockEntry]] = {}
         self._changed: dict[str, bool] = {}  # by identity: asked once, told once
 
@@ -60,14 +63,16 @@ class _Collector:
         return {kind: list(files.values()) for kind, files in self._by_path.items()}
 
     def add(self, one: ConfiguredPackage, where: ConfiguredPackage) -> None:
-        if self._is_changed(where) and where.scope == "project":
+        if where.scope == "project" and self._is_changed(where):
             return
         contents = where.contents()
         whole = where.layout.root(where.source) is None and (
             contents.root.is_file() or (one.filters is None and not contents.has_resources())
         )
-        files = {"extensions": {str(contents.root): True}} if whole else contents.files(one.filters)
-        if not any(files.values()) and one.filters is None:
+        files = {"extensions": {str(contents.root): True}} if whole else contents.files(one.filters, self._kinds)
+        if any(files.values()):
+            self._is_changed(where)
+        elif one.filters is None and self._kinds == KINDS:
             self.problems.append(f"{one.text} offers nothing: it has no pi manifest, and no folder of resources")
         self.problems += contents.problems
         for kind, paths in files.items():

@@ -29,6 +29,8 @@ from tau.store.packages.staging import copy_tree, exchange, make_independent, st
 COMMON = ("--no-audit", "--no-fund", "--no-progress")
 # A configuration file in a repository must not decide which program is git, or which shell runs.
 FIXED = ("--git=git", "--script-shell=/bin/sh", "--node-options=")
+# Makes the lock file only, with the origin of each package, whatever the user's configuration leaves out.
+PLANS = ("--package-lock-only", "--omit-lockfile-registry-resolved=false")
 PLANNED = ("package.json", "package-lock.json", ".npmrc")
 IGNORED_BY_GIT = "*\n!.gitignore\n"
 
@@ -106,7 +108,7 @@ class NpmRoot:
                 shutil.copy2(self._root / name, plan / name)
         prepare_root(plan)
         known = read_packages(plan)
-        self._install(plan, specs, "--package-lock-only")
+        self._install(plan, specs, *PLANS)
         packages = read_packages(plan)
         check_origins(packages, known)
         return NpmState(staging, plan, packages)
@@ -176,7 +178,7 @@ def install_dependencies(program: NpmProgram, folder: Path, allowed_scripts: Seq
         program.run("install", "--ignore-scripts", cwd=folder)
         return {}
     words = ("install", "--legacy-peer-deps", "--ignore-scripts", "--omit=dev", *COMMON, *FIXED)
-    program.run(*words, "--package-lock-only", cwd=folder)
+    program.run(*words, *PLANS, cwd=folder)
     packages = {place: entry for place, entry in read_packages(folder).items() if not entry.get("dev")}
     check_origins(packages, {})
     check_scripts(packages, allowed_scripts)

@@ -18,7 +18,6 @@ from tau.core.packages.filters import SIGNS, chosen, is_glob, overrides
 from tau.records.base import BadRecord, parse
 from tau.store.extension_files import ignore_rules, manifest_entries
 from tau.store.files import read_small
-from tau.store.skills import find_skill_files
 
 KINDS = ("extensions", "skills", "prompts", "themes")
 SUFFIXES = {"prompts": ".md", "themes": ".json"}
@@ -32,7 +31,7 @@ class PackageFolder:
     def __init__(self, root: Path, *, within: Path | None = None) -> None:
         """`within`: the folder that must contain all files of the package, with links resolved; None if none must."""
         self.root = root
-        self._within = None if within is None else os.path.realpath(within)
+        self._within = within
         self.problems: list[str] = []
 
     @cached_property
@@ -56,7 +55,7 @@ class PackageFolder:
             if isinstance(names := section.get(kind), list) and all(isinstance(name, str) for name in names)
         }
 
-    def files(self, entry: Mapping[str, Any] | None) -> dict[str, dict[str, bool]]:
+    def files(self, entry: Mapping[str, Any] | None, kinds: Sequence[str] = KINDS) -> dict[str, dict[str, bool]]:
         """Return the files of each kind, with False for those that the filters of a settings entry turn off.
 
         `entry` is the object in settings; None if settings have only a text.
@@ -64,11 +63,11 @@ class PackageFolder:
         if self.root.is_file():
             return {"extensions": {str(self.root): True}}
         if entry is not None:
-            return {kind: self._inside(self._filtered(kind, entry)) for kind in KINDS}
+            return {kind: self._inside(self._filtered(kind, entry)) for kind in kinds}
         if self._lists is not None:
-            listed = {kind: self._listed(kind, self._lists.get(kind, ())) for kind in KINDS}
+            listed = {kind: self._listed(kind, self._lists.get(kind, ())) for kind in kinds}
             return {kind: self._inside(dict.fromkeys(files, True)) for kind, files in listed.items()}
-        return {kind: self._inside(dict.fromkeys(self._conventional(kind), True)) for kind in KINDS}
+        return {kind: self._inside(dict.fromkeys(self._conventional(kind), True)) for kind in kinds}
 
     def has_resources(self) -> bool:
         """True if there is a manifest or a conventional folder. Else a local folder is one extension itself."""
@@ -121,9 +120,9 @@ class PackageFolder:
 
     def _inside(self, files: dict[str, bool]) -> dict[str, bool]:
         """Drop what is outside of the folder of packages: a link could make the user's own files part of a package."""
-        if self._within is None:
+        if self._within is None or not files:
             return files
-        top = self._within.rstrip(os.sep) + os.sep
+        top = os.path.realpath(self._within).rstrip(os.sep) + os.sep
         kept = {path: used for path, used in files.items() if os.path.realpath(path).startswith(top)}
         self.problems += [f"{path} is outside of the package: not used" for path in files if path not in kept]
         return kept
@@ -183,9 +182,15 @@ def _below(folder: Path, suffix: str, depth: int = 0) -> list[str]:
     return found
 
 
+def _skills(folder: Path) -> list[str]:
+    from tau.store.skills import find_skill_files
+
+    return [str(path) for path in find_skill_files(folder)]
+
+
 _COLLECT: dict[str, Callable[[Path], list[str]]] = {
     "extensions": _extensions,
-    "skills": lambda folder: [str(path) for path in find_skill_files(folder)],
+    "skills": _skills,
     "prompts": lambda folder: _below(folder, SUFFIXES["prompts"]),
     "themes": lambda folder: _below(folder, SUFFIXES["themes"]),
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ from tau.store.packages.loading import load_packages
 from tau.store.resource_query import PackageFile, PackageResources
 from tau.store.settings import Scope
 
-log = logging.getLogger(__name__)
+EXTENSIONS = ("extensions",)
 
 
 def is_offline(environment: Mapping[str, str] = os.environ) -> bool:
@@ -23,33 +22,45 @@ def is_offline(environment: Mapping[str, str] = os.environ) -> bool:
     return environment.get("PI_OFFLINE", "").lower() in ("1", "true", "yes")
 
 
-def session_packages(
-    agent_dir: Path,
-    cwd: Path,
-    lists: Mapping[Scope, Sequence[Any]],
-    named: Sequence[str],
-    settings: Settings,
-    fetches: bool,
-) -> PackageResources:
-    """Return what packages bring. Blocks. `named` are the sources of `-e`; raises UsageError if one cannot be loaded.
+class SessionPackages:
+    """Loads in two steps: a start needs only extensions, and the first prompt also skills and prompt templates."""
 
-    A start fetches nothing but what `-e` names, unless the setting installMissingPackages says so.
-    """
-    fetches = fetches and not is_offline()
+    def __init__(
+        self,
+        agent_dir: Path,
+        cwd: Path,
+        lists: Mapping[Scope, Sequence[Any]],
+        named: Sequence[str],
+        settings: Settings,
+        *,
+        fetches: bool,
+    ) -> None:
+        """`named` are the sources of `-e`. A start fetches nothing but these, unless a setting says so.
 
-    def install(package: ConfiguredPackage) -> str:
+        Blocks. Raises UsageError if one of them cannot be loaded.
+        """
+        self._places = lists, agent_dir, cwd
+        self._fetches = fetches and not is_offline()
+        self._given = _temporary(agent_dir, named, settings, self._fetches) if named else {}
+        self._settings = settings
+        install = self._install if self._fetches and settings.install_missing_packages else None
+        found = load_packages(*self._places, install, EXTENSIONS)
+        self.problems = found.problems
+        self.extensions = [*self._given.get("extensions", ()), *found.files["extensions"]]
+        self._resources: PackageResources | None = None
+
+    def resources(self) -> PackageResources:
+        """Everything that packages offer, and problems that are not in `problems`. Blocks; finds it once."""
+        if self._resources is None:
+            found = load_packages(*self._places)
+            files = {kind: [*self._given.get(kind, ()), *files] for kind, files in found.files.items()}
+            self._resources = PackageResources(files, [one for one in found.problems if one not in self.problems])
+        return self._resources
+
+    def _install(self, package: ConfiguredPackage) -> str:
         from tau.store.packages.installer import install_missing
 
-        return install_missing(package, settings.npm_command)
-
-    of_settings = load_packages(
-        lists, agent_dir, cwd, install if fetches and settings.install_missing_packages else None
-    )
-    if not named:
-        return of_settings
-    given = _temporary(agent_dir, named, settings, fetches)
-    files = {kind: [*given.get(kind, ()), *of_settings.files.get(kind, ())] for kind in of_settings.files}
-    return PackageResources(files, of_settings.problems)
+        return install_missing(package, self._settings.npm_command)
 
 
 def _temporary(

@@ -1,6 +1,8 @@
 // The module pi-coding-agent, for extensions: what tau has of it, and a sentence for what it does not.
 
 export * from "../coding_agent.mjs";
+export * from "../tool_factories.mjs";
+export * from "../tool_types.mjs";
 export { BorderedLoader, CustomEditor, DynamicBorder } from "../widgets.mjs";
 export { CONFIG_DIR_NAME } from "../folders.mjs";
 export { DEFAULT_MAX_BYTES, DEFAULT_MAX_LINES, formatSize, GREP_MAX_LINE_LENGTH, truncateHead, truncateLine, truncateTail } from "../truncation.mjs";

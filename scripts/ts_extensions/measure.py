@@ -1,0 +1,156 @@
+"""Measures what TypeScript extensions cost: the start and the memory beside tau without them and beside pi, and reads.
+
+    python scripts/ts_extensions/measure.py FOLDER --node PROGRAM [--runs N]
+
+FOLDER is that of load.py. Prints medians and the best of several runs: other work on the machine makes medians worse.
+Memory is the proportional set size (PSS) of all processes; `beside another Node` is measured while one more Node runs,
+which shares the pages of the program.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any, NamedTuple
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE.parent.parent / "src"), str(HERE.parent.parent / "tests"), str(HERE)]
+
+from load import PI  # noqa: E402
+
+from support.anthropic_server import ModelServer  # noqa: E402
+from support.rpc_process import Agent, Json, surroundings  # noqa: E402
+
+SETS = {
+    "without": (),
+    "one": ("hello.ts",),
+    "five": ("hello.ts", "todo.ts", "permission-gate.ts", "pirate.ts", "bookmark.ts"),
+}
+# A command whose argument is a program, as in the tests.
+RUN = """
+export default function (pi: any) {
+  pi.registerCommand("run", { handler: async (args: string, ctx: any) => {
+    ctx.ui.notify(JSON.stringify(await new Function("pi", "ctx", `return (async () => { ${args} })()`)(pi, ctx)));
+  } });
+}
+"""
+READS = """
+for (let i = 0; i < 5000; i++) { pi.appendEntry("many", { i, text: "x".repeat(950) }); }
+ctx.isIdle();
+const timed = (work) => { const begun = performance.now(); work(); return performance.now() - begun; };
+const first = timed(() => ctx.sessionManager.getEntries());
+const again = timed(() => { for (let i = 0; i < 1000; i++) ctx.sessionManager.getEntries(); }) / 1000;
+const single = [];
+for (let i = 0; i < 300; i++) single.push(await new Promise((r) => setImmediate(() => r(timed(() => ctx.isIdle())))));
+single.sort((a, b) => a - b);
+return { entries: ctx.sessionManager.getEntries().length, first, again, single: single[150], best: single[15] };
+"""
+
+
+class Cost(NamedTuple):
+    ms: float
+    mb: float
+
+
+def pss(pid: int) -> float:
+    """Of a process and those that it started, in MB."""
+    total = int(Path(f"/proc/{pid}/smaps_rollup").read_text().split("\nPss:")[1].split()[0]) / 1024
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return total + sum(pss(int(child)) for child in children)
+
+
+def start(command: list[str], env: dict[str, str], cwd: Path) -> Cost:
+    """The time until the answer to the first request, and the memory then."""
+    begun = time.perf_counter()
+    process = subprocess.Popen(command, env=env, cwd=cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin is not None and process.stdout is not None
+    process.stdin.write(b'{"type":"get_state","id":"1"}\n')
+    process.stdin.flush()
+    while b'"get_state"' not in (line := process.stdout.readline()):
+        assert line, "it ended"
+    taken = (time.perf_counter() - begun) * 1000
+    memory = pss(process.pid)
+    process.stdin.close()
+    process.wait()
+    return Cost(taken, memory)
+
+
+def measure(programs: dict[str, list[str]], folder: Path, env: dict[str, str], runs: int) -> dict[str, list[Cost]]:
+    """Alternating, so that other work on the machine affects all of them."""
+    costs: dict[str, list[Cost]] = {name: [] for name in programs}
+    for _ in range(runs):
+        for name, command in programs.items():
+            costs[name].append(start(command, env, folder / "work"))
+    return costs
+
+
+def show(name: str, costs: list[Cost]) -> None:
+    ms, mb = [cost.ms for cost in costs], [cost.mb for cost in costs]
+    print(
+        f"{name:<14} {statistics.median(ms):6.0f} ms (best {min(ms):4.0f})   {statistics.median(mb):5.1f} MB",
+        flush=True,
+    )
+
+
+def starts(folder: Path, node: str, runs: int) -> None:
+    examples = folder / PI / "examples" / "extensions"
+    with tempfile.TemporaryDirectory() as name, ModelServer("ok") as server:
+        host: Json = {"extensionHost": {"node": node, "loadTimeoutMs": 60_000}}
+        env = surroundings(Path(name), host, server.models) | {"PI_OFFLINE": "1", "TAU_WARM_DIR": ""}
+        model = ["--mode", "rpc", "--provider", "mock", "--model", "m1"]
+        programs = {}
+        for label, files in SETS.items():
+            given = [word for file in files for word in ("-e", str(examples / file))]
+            programs[f"tau {label}"] = [sys.executable, "-m", "tau", *model, *given]
+            programs[f"pi {label}"] = [node, str(folder / PI / "dist" / "cli.js"), *model, *given]
+        for title, other in (("alone", False), ("beside another Node", True)):
+            print(title)
+            with another_node(node) if other else nullcontext():
+                measure(programs, Path(name), env, 1)  # fills caches
+                for label, costs in measure(programs, Path(name), env, runs).items():
+                    show(label, costs)
+
+
+def another_node(node: str) -> AbstractContextManager[Any]:
+    class Process(AbstractContextManager[None]):
+        def __enter__(self) -> None:
+            self.process = subprocess.Popen([node, "-e", "setTimeout(() => {}, 1e9)"])
+            time.sleep(1)
+
+        def __exit__(self, *_: object) -> None:
+            self.process.kill()
+            self.process.wait()
+
+    return Process()
+
+
+def reads(node: str) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        file = Path(name) / "run.ts"
+        file.write_text(RUN)
+        settings: Json = {"extensionHost": {"node": node, "loadTimeoutMs": 60_000}}
+        with Agent(Path(name), settings=settings, args=["-e", str(file)]) as agent:
+            agent.prompt("hello")
+            agent.send("prompt", message=f"/run {' '.join(READS.split())}")
+            print("reads, in ms:", agent.until(lambda one: one.get("method") == "notify")[-1]["message"])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--node", required=True)
+    parser.add_argument("--runs", type=int, default=9)
+    given = parser.parse_args()
+    reads(given.node)
+    starts(given.folder.resolve(), os.path.abspath(given.node), given.runs)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,181 @@
+"""Starts the extensions of a session that are files, concurrently, and registers them in load order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tau.errors import ExtensionFailure, NodeUnsupported, UsageError
+from tau.extension_api.messages import Load
+from tau.records.base import UNSET, replace
+from tau.runtime.extensions.connection import Transport
+from tau.runtime.extensions.process import ExtensionProcess
+from tau.runtime.extensions.registrations import Bus
+from tau.runtime.extensions.registry import ExtensionRegistry, Handler
+from tau.runtime.extensions.restarts import Act, RestartingExtension
+from tau.store.extension_files import NODE_SUFFIXES
+from tau.store.proxy_setting import process_environment
+
+if TYPE_CHECKING:
+    from tau.runtime.extensions.node_hosts import NodeHosts
+
+log = logging.getLogger(__name__)
+
+SHUTDOWN_TIMEOUT_S = 1.0  # seconds
+
+
+class ExtensionFile(Protocol):
+    """File or folder of an extension. `given`: named on the command line, so a load failure is an error."""
+
+    @property
+    def path(self) -> str | Path: ...
+
+    @property
+    def given(self) -> bool: ...
+
+    @property
+    def content(self) -> Mapping[str, str] | None:
+        """SHA-256 digests by real path, to which the trust in its project is bound."""
+
+    @property
+    def package(self) -> Path | None:
+        """The folder of an extension in TypeScript, if it has one of its own."""
+
+
+class RunningExtensions:
+    """The loaded file extensions of a session."""
+
+    def __init__(
+        self, extensions: ExtensionRegistry, child: Callable[[ExtensionFile, int, Bus], RestartingExtension]
+    ) -> None:
+        self._extensions = extensions
+        self._child = child
+        self._bus = Bus(extensions)
+        self._children: list[RestartingExtension] = []
+
+    async def add(self, found: Sequence[ExtensionFile], closed: Mapping[str, Sequence[str]] | None = None) -> None:
+        """Load `found` after the extensions that are already loaded.
+
+        Raises ExtensionFailure if an extension with `given` cannot be loaded; all extensions are stopped then.
+
+        With `closed`, which a reload passes, loading continues without such an extension. `closed` maps paths to the
+        gates of the extension before the reload; these gates stay closed if it cannot be loaded.
+        """
+        first = len(self._children)
+        children = [self._child(item, first + order, self._bus) for order, item in enumerate(found)]
+        self._children += children
+        try:
+            ends = await asyncio.gather(*(child.start() for child in children), return_exceptions=True)
+        except BaseException:
+            self.kill()
+            raise
+        unsupported: list[RestartingExtension] = []
+        for item, child, end in zip(found, children, ends, strict=True):
+            if end is None:
+                child.install()
+                continue
+            if isinstance(end, NodeUnsupported):
+                if item.given and closed is None:
+                    await self.stop()
+                    raise UsageError(f"--extension {child.path}: {end}") from end
+                unsupported.append(child)
+                child.give_up(str(end), (closed or {}).get(child.path, ()))
+                continue
+            if closed is None and (item.given or not isinstance(end, ExtensionFailure)):
+                await self.stop()
+                raise ExtensionFailure(f"Failed to load extension {child.path}: {end}") from end
+            self._extensions.report(child.path, "load", str(end))
+            child.give_up(str(end), (closed or {}).get(child.path, ()))
+        if unsupported:
+            names = ", ".join(child.path for child in unsupported)
+            log.warning("Not loaded: %s. %s.", names, next(end for end in ends if isinstance(end, NodeUnsupported)))
+
+    async def stop(self) -> None:
+        await asyncio.gather(*(child.stop(SHUTDOWN_TIMEOUT_S) for child in self._children))
+        self._children = []
+
+    def send_facts(self) -> None:
+        for child in self._children:
+            child.send_facts()
+
+    def kill(self) -> None:
+        """Kill all child processes at exit, without waiting for them."""
+        for child in self._children:
+            child.kill()
+
+    async def reload(self, found: Sequence[ExtensionFile]) -> None:
+        """Replace the loaded extensions by `found`. Their gates stay closed in between."""
+        gates = {child.path: child.gates for child in self._children}
+        loaded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        held = [(hook, self._hold(hook, loaded)) for hook in {hook for hooks in gates.values() for hook in hooks}]
+        try:
+            await self.stop()
+            remaining = {str(item.path) for item in found}
+            await self.add(found, {path: hooks for path, hooks in gates.items() if path in remaining})
+        finally:
+            for hook, handler in held:
+                self._extensions.off(hook, handler)
+            loaded.set_result(None)
+
+    def _hold(self, hook: str, loaded: asyncio.Future[None]) -> Handler:
+        """Hold a gate during a reload: calls wait for its end and are then checked by the new extensions."""
+
+        async def call(payload: Mapping[str, Any]) -> Any:
+            await asyncio.shield(loaded)
+            return await self._extensions.fire(hook, payload)
+
+        return self._extensions.on(hook, "<runtime>", call, -1)
+
+
+async def load_extensions(
+    extensions: ExtensionRegistry,
+    found: Sequence[ExtensionFile],
+    act: Act,
+    facts: Callable[[], dict[str, Any]],
+    cwd: str,
+    agent_dir: str,
+    mode: str,
+    has_ui: bool,
+    flags: Mapping[str, Any],
+    following: Mapping[str, str] = MappingProxyType({}),
+    environment: Mapping[str, str] = os.environ,
+) -> RunningExtensions:
+    """`environment`: that of the session; its proxies are passed on to the processes."""
+
+    passed_environment = process_environment(environment)
+
+    def load(path: str, modules: Mapping[str, str]) -> Load:
+        limit = extensions.settings().extension_host.memory_limit_mb
+        return Load(path, cwd, agent_dir, mode, has_ui, dict(flags), facts(), limit, dict(following), dict(modules))
+
+    @cache
+    def node_hosts() -> NodeHosts:
+        from tau.runtime.extensions.node_hosts import NodeHosts
+
+        return NodeHosts(lambda: extensions.settings().extension_host, cwd, passed_environment)
+
+    def transport(path: str, package: Path | None) -> Transport:
+        if path.endswith(NODE_SUFFIXES):
+            return node_hosts().line(path, str(package or path))
+        return ExtensionProcess(cwd, environment=passed_environment)
+
+    def child(found: ExtensionFile, order: int, bus: Bus) -> RestartingExtension:
+        path, package = str(found.path), found.package
+
+        def load_with_root(path: str, modules: Mapping[str, str]) -> Load:
+            return replace(load(path, modules), root=UNSET if package is None else str(package))
+
+        start = partial(transport, path, package)
+        return RestartingExtension(
+            path, order, extensions, bus, act, load_with_root, facts, start, found.content, package
+        )
+
+    running = RunningExtensions(extensions, child)
+    await running.add(found)
+    return running
