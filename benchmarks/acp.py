@@ -1,10 +1,11 @@
-"""Start of `tau acp` beside the adapter pi-acp (npm) and tau's own RPC mode: one interleaved run, medians.
+"""Start of `tau acp` beside two adapters of npm and tau's own RPC mode: one interleaved run, medians.
 
     python -m benchmarks.acp [--rounds 9] [--json FILE]
 
 Measured are the times from the start of the process to the response to `initialize`, and to `session/new`; and the
-memory (PSS of the process and its children) with one idle session. The limits are those of docs/acp.md. pi-acp and the
-pi that it starts come from npm and live outside the tree, in ~/.cache/tau-bench or where TAU_BENCH_CACHE says.
+memory (PSS of the process and its children) with one idle session. The limits are those of docs/acp.md. pi-acp with the
+pi that it starts, and claude-agent-acp, which opens no session without an account, come from npm and live outside the
+tree, in ~/.cache/tau-bench or where TAU_BENCH_CACHE says.
 """
 
 from __future__ import annotations
@@ -24,10 +25,16 @@ from typing import Any, NamedTuple
 
 from benchmarks.peers import TAU
 
-PACKAGES = ("pi-acp@0.0.34", "@earendil-works/pi-coding-agent@0.87.1", "node@22")
+PACKAGES = (
+    "pi-acp@0.0.34",
+    "@earendil-works/pi-coding-agent@0.87.1",
+    "@agentclientprotocol/claude-agent-acp@0.99.1",
+    "node@22",
+)
 PAUSE_S = 0.5  # before a start: processes of the one before it may still be ending
 LIMITS = (
     ("tau acp, initialize", "pi-acp, initialize", 0.75),
+    ("tau acp, initialize", "claude-agent-acp, initialize", 0.75),
     ("tau acp, initialize", "tau --mode rpc, get_state", 1.15),
     ("tau acp, session/new", "pi-acp, session/new", 0.15),
     ("tau acp, memory MB", "pi-acp, memory MB", 0.35),
@@ -38,13 +45,14 @@ class Contender(NamedTuple):
     name: str
     argv: Sequence[str]
     path: str  # folders of programs that come first
+    opens_sessions: bool = True  # without an account
 
 
-def peer() -> Contender | None:
-    """pi-acp, installed if there is npm; None if there is none."""
+def peers() -> list[Contender]:
+    """The adapters, installed if there is npm; none if there is none."""
     if shutil.which("npm") is None:
-        return None
-    cache = Path(os.environ.get("TAU_BENCH_CACHE") or Path.home() / ".cache" / "tau-bench") / "pi-acp"
+        return []
+    cache = Path(os.environ.get("TAU_BENCH_CACHE") or Path.home() / ".cache" / "tau-bench") / "acp-adapters"
     if not (cache / "done").exists():
         cache.mkdir(parents=True, exist_ok=True)
         (cache / "package.json").write_text('{"name": "peers", "private": true}')
@@ -52,7 +60,13 @@ def peer() -> Contender | None:
         (cache / "done").touch()
     programs = cache / "node_modules" / ".bin"
     node = next((cache / "node_modules").glob("node-bin*/bin/node"), None) or programs / "node"
-    return Contender("pi-acp", [str(node), str((programs / "pi-acp").resolve())], f"{node.parent}:{programs}")
+
+    def adapter(name: str, opens_sessions: bool) -> Contender:
+        return Contender(
+            name, [str(node), str((programs / name).resolve())], f"{node.parent}:{programs}", opens_sessions
+        )
+
+    return [adapter("pi-acp", True), adapter("claude-agent-acp", False)]
 
 
 class Agent:
@@ -119,6 +133,8 @@ def measure_acp(contender: Contender, home: Path, found: dict[str, list[float]])
         initialize = {"protocolVersion": 1, "clientCapabilities": {}}
         took = agent.ask({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": initialize})
         found.setdefault(f"{contender.name}, initialize", []).append(took)
+        if not contender.opens_sessions:
+            return
         new = {"cwd": str(home / "work"), "mcpServers": []}
         took = agent.ask({"jsonrpc": "2.0", "id": 1, "method": "session/new", "params": new})
         found.setdefault(f"{contender.name}, session/new", []).append(took)
@@ -143,8 +159,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     contenders = [Contender("tau acp", [str(Path(TAU).with_name("tau")), "acp"], "")]
-    if (other := peer()) is not None:
-        contenders.append(other)
+    contenders += peers()
     found: dict[str, list[float]] = {}
     for at in range(given.rounds + 1):
         into = found if at else {}  # the first round warms the files up

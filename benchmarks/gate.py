@@ -53,6 +53,7 @@ ASKED = (GET_STATE, GET_STATS, MANY_FORKS, GET_MESSAGES)  # of a session
 FLOORS = {
     "nothing": "import json",
     "import asyncio": "import asyncio",
+    "idle": "import asyncio, sys; print(flush=True); sys.stdin.read()",
     "events": """\
 import json, sys
 for line in open(sys.argv[1], "rb"):
@@ -183,6 +184,8 @@ class Bench:
             ),
             "first shown piece": lambda: self.shown(1),
             "shown pieces": lambda: self.shown(1 + self._sizes.shown),
+            "memory": self.memory,
+            "idle memory": self.idle_memory,
             "launcher": self.launcher_floor,
             "answers": lambda: self.answers(self._sizes.trips),
             "no answers": lambda: self.answers(0),
@@ -251,6 +254,24 @@ class Bench:
     def shown(self, pieces: int) -> float:
         with Stepped(pieces, "numbered") as model:
             return self.at_terminal(model.url, model.on_screen)
+
+    def memory(self) -> float:
+        """Bytes of an agent at rest that it shares with no process. Not under valgrind, which needs memory itself."""
+        with (
+            self._place.home() as home,
+            tau().start(home, self._place.mock.url("one"), "--no-session", *TOOLS, deadline=DEADLINE) as program,
+        ):
+            program.ask(GET_STATE)
+            program.rest(QUIET)
+            return program.own_memory()
+
+    def idle_memory(self) -> float:
+        """The floor of `memory`."""
+        with self._place.home() as home:
+            argv = [sys.executable, "-c", FLOORS["idle"]]
+            with Program(argv, home, tau().environment(home), DEADLINE) as program:
+                program.until(lambda line: True)
+                return program.own_memory()
 
     def trips(self, count: int) -> float:
         return self._tau(self._place.mock.url("one"), _rested(lambda program: _ask(program, count)), "--no-session")
@@ -399,6 +420,7 @@ def measures(took: Mapping[str, float], sizes: Sizes) -> dict[str, Measure]:
             (took["messages"] - took["session"]) / sizes.entries,
             entry,
         ),
+        "memory": Measure("an agent at rest, kB of memory", "import asyncio", took["memory"], took["idle memory"]),
         "terminal start": Measure("start at a terminal, first frame, end", "import asyncio", took["terminal"], asyncio),
         "terminal key": Measure(
             "a key at the terminal",

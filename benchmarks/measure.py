@@ -190,6 +190,10 @@ class Program:
         """MB of memory now; pages that several processes share count for each in part."""
         return sum(map(_pss, family(self._process.pid))) / MB
 
+    def own_memory(self) -> float:
+        """Bytes of memory now that belong to no file: however many processes run the same program, it is the same."""
+        return float(sum(map(_anonymous, family(self._process.pid))))
+
     def open_files(self) -> int:
         """Descriptors of the process itself."""
         return len(os.listdir(f"/proc/{self._process.pid}/fd"))
@@ -252,6 +256,10 @@ def _peak(pid: int) -> int:
 
 def _pss(pid: int) -> int:
     return _kilobytes(Path(f"/proc/{pid}/smaps_rollup"), "Pss")
+
+
+def _anonymous(pid: int) -> int:
+    return _kilobytes(Path(f"/proc/{pid}/smaps_rollup"), "Anonymous")
 
 
 def _kilobytes(file: Path, name: str) -> int:

@@ -2,8 +2,10 @@
 
     python scripts/check_dist.py [FOLDER]
 
-FOLDER (default: dist) is emptied first. The environment is a new one outside of the repository; pip needs a package
-index for the dependencies. The release fails if it needs more than MAX_PACKAGES packages or MAX_INSTALLED_MB.
+FOLDER (default: dist) is emptied first; it gets the wheel, the sdist and a bill of materials (scripts/sbom.py). Both
+are built a second time from a copy, and must have the same bytes. The environment is a new one outside of the
+repository; pip needs a package index for the dependencies. The release fails if it needs more than MAX_PACKAGES
+packages or MAX_INSTALLED_MB.
 """
 
 from __future__ import annotations
@@ -24,9 +26,14 @@ from typing import Any
 
 from flit_core import buildapi
 
+sys.path.insert(0, str(Path(__file__).parent))
+
+import sbom
+
 ROOT = Path(__file__).parents[1]
 MAX_PACKAGES = 12  # tau and everything that pip installs with it
 MAX_INSTALLED_MB = 40
+WITHOUT_GIT = 1_577_836_800  # 2020-01-01
 SMOKE_TEST = """
 import tau, tau.sync
 with tau.sync.open(model="demo", session=False) as agent:
@@ -40,16 +47,47 @@ class ReleaseError(Exception):
     """The distribution is not fit for a release."""
 
 
-def build(folder: Path, root: Path = ROOT) -> tuple[Path, Path]:
-    """Build a wheel and an sdist into a folder."""
+def source_date(root: Path = ROOT) -> int:
+    """The time of the files in the archives, in seconds: that of the commit, so that every build has the same."""
+    if given := os.environ.get("SOURCE_DATE_EPOCH"):
+        return int(given)
+    try:
+        done = subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=root, capture_output=True, text=True)
+    except OSError:
+        return WITHOUT_GIT
+    return int(done.stdout) if done.returncode == 0 and done.stdout.strip() else WITHOUT_GIT
+
+
+def build(folder: Path, root: Path = ROOT, date: int | None = None) -> tuple[Path, Path]:
+    """Build a wheel and an sdist into a folder. `date` is that of their files; default: of the commit."""
     folder.mkdir(parents=True, exist_ok=True)
-    before = Path.cwd()
+    before, own = Path.cwd(), os.environ.get("SOURCE_DATE_EPOCH")
+    os.environ["SOURCE_DATE_EPOCH"] = str(source_date(root) if date is None else date)
     os.chdir(root)
     try:
         wheel, sdist = buildapi.build_wheel(str(folder)), buildapi.build_sdist(str(folder))
     finally:
         os.chdir(before)
+        os.environ.pop("SOURCE_DATE_EPOCH")
+        if own is not None:
+            os.environ["SOURCE_DATE_EPOCH"] = own
     return folder / wheel, folder / sdist
+
+
+def differences(built: tuple[Path, Path], folder: Path, root: Path = ROOT) -> Iterator[str]:
+    """Build again below `folder` from a copy with other times and modes, and yield what has other bytes."""
+    copy, date = folder / "copy", source_date(root)
+    copy.mkdir(parents=True)
+    for name in ("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md"):
+        shutil.copyfile(root / name, copy / name)
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(root / "src", copy / "src", symlinks=True, ignore=ignored, copy_function=shutil.copyfile)
+    for file in copy.rglob("*"):
+        if not file.is_symlink():
+            file.chmod(0o700 if file.is_dir() else 0o600)
+    for first, second in zip(built, build(folder / "again", copy, date), strict=True):
+        if first.read_bytes() != second.read_bytes():
+            yield f"{first.name} has other bytes when it is built again"
 
 
 def metadata(wheel: Path) -> Message:
@@ -145,7 +183,10 @@ def main(words: list[str]) -> int:
     shutil.rmtree(folder, ignore_errors=True)
     wheel, sdist = build(folder)
     found = list(problems(wheel, sdist))
+    bill = folder / f"{wheel.name.removesuffix('-py3-none-any.whl')}.cdx.json"
+    bill.write_text(sbom.text(wheel, source_date()), encoding="utf-8")
     with tempfile.TemporaryDirectory(prefix="tau-dist-") as name:
+        found += differences((wheel, sdist), Path(name) / "second")
         try:
             size = try_wheel(wheel, Path(name).resolve())
         except ReleaseError as error:
@@ -153,7 +194,7 @@ def main(words: list[str]) -> int:
     for problem in found:
         print(f"not fit for a release: {problem}", file=sys.stderr)
     if not found:
-        print(f"{wheel}\n{sdist}\n{size}")
+        print(f"{wheel}\n{sdist}\n{bill}\n{size}, the same bytes when built again")
     return 1 if found else 0
 
 

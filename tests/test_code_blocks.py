@@ -30,7 +30,9 @@ from markdown_it import MarkdownIt
 from support.rpc_process import WITHIN, Agent, of, surroundings
 from tau.cli.flags import parse
 from tau.cli.main import COMMANDS as SUBCOMMANDS
+from tau.cli.main import PACKAGE_COMMANDS
 from tau.cli.mcp import COMMANDS as MCP_COMMANDS
+from tau.cli.packages import argument_parser as package_parser
 from tau.core.checks.permissions import Rules
 from tau.core.fleet.tasks import NamedTask, read_task
 from tau.core.text.frontmatter import parse_fields, split_page
@@ -81,7 +83,7 @@ BLOCKS = [block for page in PAGES for block in _blocks(page)]
 
 # Programs that are not ours.
 ELSEWHERE = {
-    *("echo", "git", "export", "source", "eval", "cd", "mkdir", "tail", "test", "true", "command"),
+    *("echo", "printf", "git", "export", "source", "eval", "cd", "mkdir", "tail", "test", "true", "command"),
     *("pip", "pipx", "uv", "npm", "npx", "node", "ollama"),
 }
 OURS = {"pi", "tau", "make", "python", "python3"}
@@ -196,7 +198,7 @@ def _known(value: Any) -> bool:
             return merge_layers([Layer(Source("", "user"), servers)], {}, "/")[1] == []
         case {"prompt": _}:  # a task of a fleet
             return isinstance(read_task(json.dumps(value).encode(), {}), NamedTask)
-        case {"extensionHost": _}:
+        case {"extensionHost": _} | {"packages": _}:
             return decode(Settings, json.dumps(value).encode()) is not None
         case {"otherwise": _}:  # rules for --permissions
             return Rules(decode(Permissions, json.dumps(value).encode()), "/", "/") is not None
@@ -283,6 +285,10 @@ def _problems(words: list[str]) -> Iterator[str]:
         if re.match(r"(examples|scripts|benchmarks)/", word) and not (ROOT / word).exists():
             yield f"there is no {word}"
     match program.rpartition("/")[2]:
+        case "tau" | "pi" as name if arguments[0:1] and arguments[0] in PACKAGE_COMMANDS:
+            known = package_parser(arguments[0]).format_usage()
+            flags = [word for word in arguments[1:] if word.startswith("-")]
+            yield from (f"{name} {arguments[0]} knows no {flag}" for flag in flags if flag not in known)
         case "tau" if arguments[:1] == ["fleet"]:  # it parses what follows itself
             pass
         case "tau" if arguments[:1] == ["mcp"]:

@@ -33,6 +33,7 @@ PAGES = [
     "docs/local-models.md",
     "docs/troubleshooting.md",
     "docs/acp.md",
+    "docs/packages.md",
 ]
 NOT_RUN = "not-run: "
 PREPARE = (

@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -29,8 +32,34 @@ def check_dist() -> ModuleType:
 
 
 def test_the_wheel_and_the_sdist_are_fit_for_a_release(check_dist: ModuleType, tmp_path: Path) -> None:
-    wheel, sdist = check_dist.build(tmp_path)
+    wheel, sdist = check_dist.build(tmp_path / "dist")
     assert list(check_dist.problems(wheel, sdist)) == []
+    assert list(check_dist.differences((wheel, sdist), tmp_path / "second")) == []
+
+
+def test_a_release_has_a_bill_of_materials(check_dist: ModuleType, tmp_path: Path) -> None:
+    """With every package of the lock files, their hashes and the hash of the wheel; made twice it is the same."""
+    wheel, _ = check_dist.build(tmp_path / "dist")
+    text = check_dist.sbom.text(wheel, 0)
+    assert text == check_dist.sbom.text(wheel, 0)
+    bill = json.loads(text)
+    assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
+    own = bill["metadata"]["component"]
+    assert own["hashes"][0]["content"] == hashlib.sha256(wheel.read_bytes()).hexdigest()
+    components = {one["name"]: one for one in bill["components"]}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    needed = {re.split(r"[ ><=;]", one)[0] for one in project["dependencies"]}
+    assert needed <= {name for name, one in components.items() if one["scope"] == "required"}
+    assert components["starlette"]["scope"] == "optional"
+    references = {one["bom-ref"] for one in bill["components"]} | {own["bom-ref"]}
+    assert {one["ref"] for one in bill["dependencies"]} == references
+    assert all(one["hashes"] for one in bill["components"])
+
+
+def test_a_package_without_a_hash_is_refused(check_dist: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("msgspec==0.22.0\n")
+    with pytest.raises(ValueError, match="msgspec has no hash"):
+        list(check_dist.sbom.pins(tmp_path / "requirements.txt"))
 
 
 def test_a_version_without_a_section_in_the_changelog_is_a_problem(check_dist: ModuleType, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ EXCEPTIONS = {
     "cli/main.py": (2, "--help and --version: text of ours, and loading anything for it would take time"),
     "cli/warm/server.py": (1, "stdout is a pipe that tau reads"),
     "fleet/command.py": (1, "progress: words and numbers of ours"),
+    "fleet/queries.py": (1, "progress: its texts are escaped"),
     "fleet/worker.py": (1, "stdout is a pipe that the coordinator reads"),
     "fleet/export.py": (1, "results, byte for byte"),
     "tui/stderr.py": (1, "log lines, which are escaped already, to the stderr that they were written to"),

@@ -1,4 +1,4 @@
-"""The API reference, docs/api.md: every public name of `tau`, `tau.sync`, `tau.events` and `tau.extension`.
+"""The API reference, docs/api.md: every public name of `tau` and of `tau.sync`, `events`, `extension` and `fleet`.
 
 Signatures and descriptions come from the code. A public name without a docstring is an error, and so is a constant
 or type alias that CONSTANTS does not describe.
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from docgen.tables import paragraphs, table
 from docgen.words import REQUIRED, defaults, meanings
-from tau import NAMES, events, extension, sync
+from tau import NAMES, events, extension, fleet, sync
 from tau.extension_api.context import SessionView, Ui
 from tau.library.opening import open as open_agent
 from tau.records.base import Record
@@ -78,6 +78,7 @@ def public_names() -> dict[str, list[str]]:
         "tau.sync": list(sync.__all__),
         "tau.events": list(events.__all__),
         "tau.extension": list(extension.__all__),
+        "tau.fleet": list(fleet.NAMES),
     }
 
 
@@ -291,9 +292,16 @@ def extensions() -> str:
     return paragraphs(*parts)
 
 
+def fleets() -> str:
+    names = public_names()["tau.fleet"]
+    sections = [class_section(f"tau.fleet.{name}", kind) for name, kind in _classes("tau.fleet", names)]
+    return paragraphs(_functions("tau.fleet", names), *sections)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "library": library,
     "sync": synchronous,
     "events": event_classes,
     "extensions": extensions,
+    "fleets": fleets,
 }

@@ -151,7 +151,7 @@ def reply_of(command: type[commands.Command]) -> Any:
     if command in DEFAULT_DIALECT.replies:
         makes = DEFAULT_DIALECT.replies[command].makes
         return makes[0] if makes else UnsetType
-    return get_type_hints(HANDLERS[command])["return"]
+    return HANDLERS.reply_type(command)
 
 
 def command_sections() -> str:

@@ -9,6 +9,7 @@ TYPE_CHECKING = False  # type checkers treat it as true; importing the real one 
 if TYPE_CHECKING:
     from tau import events as events
     from tau import extension as extension
+    from tau import fleet as fleet
     from tau import hooks as hooks
     from tau import sync as sync
     from tau.client.client import RpcClient as RpcClient
@@ -76,6 +77,7 @@ NAMES = {
     "connect": "tau.client.host:connect",
     "events": "tau.events",
     "extension": "tau.extension",
+    "fleet": "tau.fleet",
     "hooks": "tau.hooks",
     "open": "tau.library.opening:open",
     "sync": "tau.sync",
@@ -83,10 +85,17 @@ NAMES = {
 }
 
 
+ON_WINDOWS = "tau does not run on Windows itself: use it in WSL, the Windows Subsystem for Linux."
+
+
 def __getattr__(name: str) -> object:
     if name not in NAMES:
         raise AttributeError(f"module 'tau' has no attribute {name!r}")
     from importlib import import_module
+    from os import name as system
+
+    if system == "nt":
+        raise ImportError(ON_WINDOWS)
 
     module, _, attribute = NAMES[name].partition(":")
     found = import_module(module)

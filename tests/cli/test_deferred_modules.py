@@ -92,3 +92,23 @@ def test_dates_need_no_second_implementation() -> None:
         print(datetime.__file__.endswith("datetime.py"), sys.modules["datetime"].datetime is moment)
         print(moment.strptime("2026", "%Y").year)
         """) == ["2026-01-02T00:00:00+00:00", "DeferredModule", "True", "True", "2026"]
+
+
+def test_asyncio_starts_threads_and_processes_with_deferred_modules() -> None:
+    assert run("""
+        defer()
+        import asyncio, pathlib
+        print(*("concurrent.futures._base" in sys.modules, "_posixsubprocess" in sys.modules))
+        async def main():
+            tasks = [asyncio.create_task(asyncio.sleep(0)), asyncio.create_task(asyncio.sleep(60))]
+            done, waiting = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            command = (sys.executable, "-c", "print(7)")
+            process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+            output, _ = await process.communicate()
+            return len(done), len(waiting), int(output), await asyncio.to_thread(lambda: 8)
+        print(*asyncio.run(main()))
+        import concurrent.futures, subprocess
+        print(concurrent.futures.ALL_COMPLETED == asyncio.ALL_COMPLETED)
+        print(subprocess.DEVNULL == asyncio.subprocess.DEVNULL)
+        print(pathlib.PurePath("a/b.py").match("*.py"), pathlib.PureWindowsPath("C:/a").drive)
+        """) == ["False", "False", "1", "1", "7", "8", "True", "True", "True", "C:"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -99,6 +100,27 @@ def test_doctor_tells_what_works_what_changed_and_why_one_fails(tmp_path: Path, 
     changed = tau_mcp("doctor", "good")
     assert changed.returncode == 0 and "changed since they were cached: echo" in changed.stdout
     assert not change.exists()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are read from /proc")
+def test_doctor_finds_processes_of_a_server_that_an_earlier_agent_left(tmp_path: Path, tau_mcp: Run) -> None:
+    script = tmp_path / "left-behind"
+    script.write_text("#!/bin/sh\nread line\n")
+    script.chmod(0o700)
+    content = {"left": {"command": str(script), "args": ["--stdio"], "startupTimeout": 1}}
+    (tmp_path / "agent" / "mcp.json").write_text(json.dumps({"mcpServers": content}))
+    reading, writing = os.pipe()
+    try:
+        start = ["sh", "-c", f"exec 3<&0; {script} --stdio <&3 >/dev/null 2>&1 & echo $!"]
+        left = int(subprocess.run(start, stdin=reading, capture_output=True, text=True, check=True).stdout)
+        parent = Path(f"/proc/{left}/stat").read_text().rpartition(")")[2].split()[1]
+        if parent != "1":
+            pytest.skip(f"orphans are taken over by process {parent} here")
+        [report] = json.loads(tau_mcp("doctor", "--json").stdout)["servers"]
+        assert report["orphans"] == [left]
+    finally:
+        os.close(writing)  # ends it
+        os.close(reading)
 
 
 def test_the_rest_of_a_file_stays_as_it_is(tmp_path: Path, tau_mcp: Run) -> None:

@@ -12,7 +12,8 @@ from tau.core.agent.budgets import (
     limit_text,
     unknown_cost_error,
 )
-from tau.core.agent.loop import ToolDone, agent_run
+from tau.core.agent.loop import agent_run
+from tau.core.agent.tool_results import ToolDone
 from tau.records.base import UNSET, replace
 from tau.records.budgets import Budget
 from tau.records.events import BudgetExceeded, Limit

@@ -4,7 +4,8 @@ import pytest
 
 from support.loop_kit import assistant, call, fails, new_draft, ok, says, tell, user
 from tau.core.agent.draft import MessageBegun, MessageDone, ResponseStarted
-from tau.core.agent.loop import RunEnd, ToolDone, ToolProgress, agent_run
+from tau.core.agent.loop import RunEnd, agent_run
+from tau.core.agent.tool_results import ToolDone, ToolProgress
 from tau.records.deltas import Failure
 from tau.records.events import (
     AgentEnd,

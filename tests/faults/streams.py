@@ -11,7 +11,7 @@ import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
 from functools import cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faults.mutations import IN_BYTES, Random, retyped
 from support.loop_kit import MODEL, for_model, new_draft, user
@@ -21,8 +21,11 @@ from tau import llm
 from tau.core.agent.draft import MessageDone, Update
 from tau.errors import ModelError
 from tau.llm.http import Http
-from tau.llm.types import CallEnvironment, CallOptions, ModelContext, ModelRequest, Transport
+from tau.llm.types import CallEnvironment, CallOptions, ModelContext, ModelRequest
 from tau.records.base import replace, wire_json
+
+if TYPE_CHECKING:
+    from tau.llm.types import Transport
 
 KEYS = {"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "no secret", "AWS_REGION": "nowhere-1"}
 DEEP = 3_000

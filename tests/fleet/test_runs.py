@@ -38,7 +38,7 @@ def test_tasks_have_results_and_running_again_does_nothing(tmp_path: Path) -> No
         fleet.command("export", str(fleet.out), "--format", format, "-o", "exported")
         assert (tmp_path / "exported").read_text().startswith(first_words)
     status = fleet.command("status", str(fleet.out)).stdout
-    assert [line.split() for line in status.splitlines()][:2] == [["done", "5"], ["waiting", "0"]]
+    assert ["done", "5"] in [line.split() for line in status.splitlines()]
     assert fleet.out.stat().st_mode & 0o777 == 0o700
 
 
@@ -85,7 +85,7 @@ def test_outcomes_say_what_happened(tmp_path: Path) -> None:
     assert "no-such-model" in found["model"]["error"]
     retried = fleet.command("retry", str(fleet.out), "--outcome", "unsolved")
     assert retried.stdout.startswith("1 tasks wait again")
-    assert "4" in fleet.command("show", str(fleet.out), "check").stderr or fleet.run().returncode == 1
+    assert "check" not in fleet.results()
 
 
 def test_mistakes_in_the_task_file_start_nothing(tmp_path: Path) -> None:

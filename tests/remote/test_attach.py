@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -239,6 +240,32 @@ def test_plain_mode_is_a_chat_with_the_session_too(tmp_path: Path) -> None:
             terminal.type("/quit")
             terminal.press("enter")
             assert terminal.wait_end() == 0
+
+
+@pytest.mark.process
+def test_without_a_terminal_each_line_is_a_prompt_and_the_answers_are_printed(tmp_path: Path) -> None:
+    with HostProcess(tmp_path, {"text": "The first."}, {"text": "The second."}) as host:
+
+        def attach(*arguments: str, lines: str = "") -> subprocess.CompletedProcess[str]:
+            command = [*TAU, "attach", *arguments]
+            return subprocess.run(
+                command,
+                input=lines,
+                env=host.env,
+                cwd=host.cwd,
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+            )
+
+        done = attach("--open", lines="one\ntwo\n")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.index("The first.") < done.stdout.index("The second.")
+        assert "> " not in done.stdout
+        refused = attach()
+        assert refused.returncode == 2
+        assert "needs the ID of a session" in refused.stderr
 
 
 @pytest.mark.process

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import json
 import os
 import subprocess
@@ -11,6 +12,7 @@ import time
 import urllib.request
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -145,7 +147,7 @@ def tau_mcp(folder: Path, *words: str) -> subprocess.Popen[str]:
     program = [sys.executable, "-u", "-c", "from tau.cli.main import tau; tau()", "mcp", *words]
     env = {**surroundings(folder), "BROWSER": "true"}
     pipe = subprocess.PIPE
-    return subprocess.Popen(program, cwd=folder / "work", env=env, stdout=pipe, stderr=pipe, text=True)
+    return subprocess.Popen(program, cwd=folder / "work", env=env, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
 
 
 @pytest.mark.promise("M11")
@@ -187,6 +189,26 @@ def test_login_call_expiry_refresh_revocation_and_logout(tmp_path: Path) -> None
     for file in (tmp_path / "agent").rglob("*"):
         data = file.read_bytes() if file.is_file() and file != tokens else b""
         assert not any(secret.encode() in data for secret in secrets), file
+
+
+def test_login_with_the_address_of_a_browser_on_another_machine(tmp_path: Path) -> None:
+    surroundings(tmp_path)
+    with McpHttpServer(oauth=True) as server:
+        (tmp_path / "agent" / "mcp.json").write_text(json.dumps({"mcpServers": {"s": {"url": server.url}}}))
+        with tau_mcp(tmp_path, "login", "s") as login:
+            assert login.stdin is not None and login.stdout is not None
+            page = urlsplit(next(line.strip() for line in login.stdout if line.strip().startswith("http")))
+            connection = http.client.HTTPConnection(page.netloc, timeout=30)
+            connection.request("GET", f"{page.path}?{page.query}")
+            ended_at = connection.getresponse().headers["location"]
+            connection.close()
+            login.stdin.write(ended_at.replace("state=", "state=other") + "\n")
+            login.stdin.flush()
+            next(line for line in login.stdout if "not the address of this login" in line)
+            login.stdin.write(ended_at + "\n")
+            login.stdin.flush()
+            assert login.wait(30) == 0
+        assert asyncio.run(results(tmp_path, {}, ECHO)).last.text == "hi"
 
 
 def test_a_token_is_not_sent_to_another_address(tmp_path: Path) -> None:

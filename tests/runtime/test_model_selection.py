@@ -13,7 +13,7 @@ from tau.llm.catalog import DEMO, LOCAL_MODEL, SCRIPTED, Catalog, parse_provider
 from tau.records.base import UNSET, replace
 from tau.records.models import Model, Price
 from tau.records.settings import CompatSettings, Settings
-from tau.runtime.models.selection import ModelSelection
+from tau.runtime.models.selection import ModelAccess, ModelSelection
 from tau.store.keys import AUTHENTICATED, Keys
 
 CLAUDE = Catalog().models_of("anthropic")
@@ -340,7 +340,7 @@ def test_a_model_that_is_asked_keeps_nothing_that_could_not_be_looked_up() -> No
 
 def test_a_key_goes_into_the_usual_header_as_well_where_the_file_wants_it() -> None:
     found = models("lab", lab={**OWN, "authHeader": True})
-    assert found.asked(LAB) == (replace(LAB, headers={"authorization": "Bearer sk-key"}), "sk-key", {})
+    assert found.asked(LAB) == ModelAccess(replace(LAB, headers={"authorization": "Bearer sk-key"}), "sk-key", {})
 
 
 @pytest.mark.parametrize("name", ["ANTHROPIC_OAUTH_TOKEN", "ANTHROPIC_AUTH_TOKEN"])
@@ -354,7 +354,7 @@ def test_credentials_that_are_no_key_are_looked_for_by_the_api() -> None:
     found = models(environment=environment)
     model = found.catalog.default("amazon-bedrock")
     assert model is not None and found.takes_time(model)
-    assert found.asked(model) == (model, AUTHENTICATED, environment)
+    assert found.asked(model) == ModelAccess(model, AUTHENTICATED, environment)
     assert AUTHENTICATED == types.AUTHENTICATED
 
 

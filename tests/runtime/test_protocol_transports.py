@@ -8,7 +8,7 @@ import os
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -16,8 +16,10 @@ from tau.runtime.protocol.line_queue import MAX_QUEUED_BYTES
 from tau.runtime.protocol.memory import MemoryTransport
 from tau.runtime.protocol.outbox import HIGH_WATER_BYTES, LOW_WATER_BYTES, Outbox
 from tau.runtime.protocol.pipes import PipeTransport, PipeWriter
-from tau.runtime.protocol.transport import Transport
 from tau.wire.lines import LineTooLong
+
+if TYPE_CHECKING:
+    from tau.runtime.protocol.transport import Transport
 
 WITHIN = 30.0
 LINE_LIMIT = 1 << 20

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import re
 import struct
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +13,7 @@ from tau.runtime.sandbox.seccomp import ARCHITECTURES, NoFilter, program
 
 ALLOW, KILL, FAIL = 0x7FFF0000, 0x80000000, 0x00050000
 REFUSED, UNKNOWN = FAIL | errno.EPERM, FAIL | errno.ENOSYS
+UNISTD = Path("/usr/include/asm-generic/unistd.h")
 
 
 def verdict(machine: str, number: int, *arguments: int, sign: int | None = None) -> int:
@@ -76,6 +79,45 @@ def test_programs_of_another_kind_do_not_run(machine: str) -> None:
 def test_commands_cannot_type_into_a_terminal(machine: str) -> None:
     here = ARCHITECTURES[machine]
     assert [verdict(machine, here.ioctl, 0, code) for code in (0x5412, 0x541C, 0x5413)] == [REFUSED, REFUSED, ALLOW]
+
+
+# The numbers of aarch64, from the table of the kernel that all new architectures share (asm-generic/unistd.h).
+GENERIC = {
+    **{"mount": 40, "umount2": 39, "pivot_root": 41, "chroot": 51, "vhangup": 58, "quotactl": 60, "acct": 89},
+    **{"unshare": 97, "kexec_load": 104, "init_module": 105, "delete_module": 106, "clock_settime": 112},
+    **{"syslog": 116, "ptrace": 117, "reboot": 142, "sethostname": 161, "setdomainname": 162, "settimeofday": 170},
+    **{"socket": 198, "bind": 200, "listen": 201, "accept": 202, "connect": 203, "add_key": 217, "request_key": 218},
+    **{"keyctl": 219, "swapon": 224, "swapoff": 225, "perf_event_open": 241, "accept4": 242, "fanotify_init": 262},
+    **{"name_to_handle_at": 264, "open_by_handle_at": 265, "clock_adjtime": 266, "setns": 268},
+    **{"process_vm_readv": 270, "process_vm_writev": 271, "kcmp": 272, "finit_module": 273, "bpf": 280},
+    **{"userfaultfd": 282, "kexec_file_load": 294, "lookup_dcookie": 18},
+    **{"io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "open_tree": 428, "move_mount": 429},
+    **{"fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433, "pidfd_getfd": 438, "process_madvise": 440},
+    **{"mount_setattr": 442, "quotactl_fd": 443, "process_mrelease": 448},
+}
+
+
+def test_on_aarch64_exactly_these_calls_are_refused() -> None:
+    """Every number there is, with no arguments, by the simulated machine."""
+    verdicts = {number: verdict("aarch64", number) for number in range(500)}
+    assert {number for number, found in verdicts.items() if found == REFUSED} == {
+        *GENERIC.values(),
+        ARCHITECTURES["aarch64"].socketpair,  # of no family
+    }
+    assert {number for number, found in verdicts.items() if found == UNKNOWN} == {435, *range(467, 500)}
+
+
+@pytest.mark.skipif(
+    not UNISTD.exists(), reason="the headers of the kernel are not installed: numbers were not compared"
+)
+def test_the_numbers_of_aarch64_are_those_of_the_kernel() -> None:
+    defined = dict(re.findall(r"#define __NR(?:3264)?_(\w+) (\d+)", UNISTD.read_text()))
+    assert {name: int(defined[name]) for name in GENERIC if name in defined} == {
+        name: number for name, number in GENERIC.items() if name in defined
+    }
+    here = ARCHITECTURES["aarch64"]
+    found = [int(defined[name]) for name in ("clone", "socketpair", "sendto", "ioctl")]
+    assert found == [here.clone, here.socketpair, here.sendto, here.ioctl]
 
 
 def test_a_machine_without_a_filter_is_reported() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tau.core.text.diff import changes, render_diff, split_lines
-from tau.records.base import UNSET
+from tau.records.base import UNSET, replace
 from tau.records.events import Outcome
 from tau.records.messages import BashExecution, Image, Text
 from tau.records.tools import Truncation
@@ -314,7 +314,7 @@ def test_no_card_is_wider_than_the_screen(width: int) -> None:
     ]
     for card in cards:
         assert wide(Block(card, lead=True).rows(look, 0), width) == []
-        assert wide(Block(card).rows(look._replace(expanded=True), 0), width) == []
+        assert wide(Block(card).rows(replace(look, expanded=True), 0), width) == []
 
 
 def test_hints_name_the_keys_that_are_bound() -> None:

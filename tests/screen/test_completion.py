@@ -123,6 +123,21 @@ def test_enter_and_tab_accept() -> None:
     assert not popup.open
 
 
+@pytest.mark.parametrize("key", ["tui.input.tab", "tui.select.confirm"])
+def test_keys_typed_faster_than_the_answer_do_not_accept_a_row_for_an_older_text(key: str) -> None:
+    levels = [Proposal(level, level, submits=True) for level in ("off", "low", "high")]
+    listed = opened("/thinking ", levels)
+    listed.text_changed("/thinking hi", first_line=True)  # the answer comes later
+    accepted = listed.handle([key])
+    assert isinstance(accepted, Accepted)
+    assert (accepted.before, accepted.text) == (2, "high")
+
+    listed = opened("/thinking ", levels)
+    listed.text_changed("/thinking x", first_line=True)
+    assert listed.handle([key]) is False
+    assert not listed.open
+
+
 def test_enter_submits_an_argument_that_is_complete_already() -> None:
     files = [Proposal("notes.txt", "notes.txt"), Proposal("notes.txt.bak", "notes.txt.bak")]
     assert opened("/import note", files).handle(["tui.input.submit"]) == Accepted(4, "notes.txt", False)

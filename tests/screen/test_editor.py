@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tau.screen.editor import Editor, Image, max_editor_rows, more_label
+from tau.screen.editor.editor import Submission
 from tau.screen.history import History, HistoryEntry
 from tau.screen.lines import plain_text
 
@@ -353,7 +354,7 @@ def test_an_image_is_a_marker_and_sent_as_image() -> None:
     editor = editing("what is ")
     editor.insert_image(IMAGE)
     assert editor.text == "what is [image #1 shot.png 1200\u00d7800]"
-    assert editor.take() == ("what is [image #1 shot.png 1200\u00d7800]", (IMAGE,))
+    assert editor.take() == Submission("what is [image #1 shot.png 1200\u00d7800]", (IMAGE,))
     assert editor.history.entries[-1].text == "what is "
 
 
@@ -361,7 +362,7 @@ def test_an_image_that_was_deleted_is_not_sent() -> None:
     editor = editing("a")
     editor.insert_image(IMAGE)
     do(editor, "deleteCharBackward")
-    assert editor.take() == ("a", ())
+    assert editor.take() == Submission("a", ())
 
 
 def test_a_label_wider_than_the_screen_wraps() -> None:

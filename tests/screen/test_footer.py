@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tau.records.base import replace
 from tau.screen.cells import line_width
 from tau.screen.footer import FooterState, Totals, count_text, footer_lines, short_folder
 from tau.screen.lines import plain_text
@@ -68,24 +69,24 @@ def test_the_first_line_drops_name_then_branch_then_shortens_the_folder() -> Non
 
 @pytest.mark.parametrize("width", range(1, 120))
 def test_no_line_is_wider_than_the_screen(width: int) -> None:
-    state = STATE._replace(statuses={"b": "日本語" * 30, "a": "x"}, cwd="~/日本語/" + "長い名前" * 9)
+    state = replace(STATE, statuses={"b": "日本語" * 30, "a": "x"}, cwd="~/日本語/" + "長い名前" * 9)
     assert all(line_width(line) <= width for line in footer_lines(state, width))
 
 
 def test_the_context_is_unknown_after_a_compaction_and_warns_when_it_is_full() -> None:
-    assert "?/200k" in texts(STATE._replace(context_percent=None), 80)[1]
+    assert "?/200k" in texts(replace(STATE, context_percent=None), 80)[1]
     for percent, style in ((70.0, "dim"), (70.1, "warning"), (90.1, "error")):
-        line = footer_lines(STATE._replace(context_percent=percent), 80)[1]
+        line = footer_lines(replace(STATE, context_percent=percent), 80)[1]
         assert [span.style for span in line if "%" in span.text] == [style]
 
 
 def test_thinking_that_is_off_is_said_for_models_that_can() -> None:
-    assert texts(STATE._replace(level="off"), 90)[1].endswith("claude-x • thinking off")
-    assert texts(STATE._replace(level=""), 90)[1].endswith("claude-x")
+    assert texts(replace(STATE, level="off"), 90)[1].endswith("claude-x • thinking off")
+    assert texts(replace(STATE, level=""), 90)[1].endswith("claude-x")
 
 
 def test_statuses_of_extensions_are_one_line_sorted_by_key() -> None:
-    lines = texts(STATE._replace(statuses={"b": "two\x1b[2J\n2", "a": "one"}), 80)
+    lines = texts(replace(STATE, statuses={"b": "two\x1b[2J\n2", "a": "one"}), 80)
     assert lines[2] == "one two\\x1b[2J 2"
 
 

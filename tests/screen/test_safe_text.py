@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tau.records.base import replace
 from tau.records.events import Outcome
 from tau.records.messages import BashExecution, Image, Text
 from tau.screen.cards import Card
@@ -62,7 +63,7 @@ def hostile_rows(bad: str, look: Look) -> Iterable[tuple[str, list[Line]]]:
     yield "markdown", markdown_rows(text, look)
     for expanded in (False, True):
         for name, card in hostile_cards(bad, text):
-            yield name, card.rows(look._replace(expanded=expanded), 0)
+            yield name, card.rows(replace(look, expanded=expanded), 0)
     state = FooterState(
         cwd=bad, branch=bad, name=bad, model=bad, provider=bad, level=bad, flags=(bad,), statuses={"a": bad}
     )

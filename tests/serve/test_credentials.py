@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from threading import Event, Thread, current_thread
+from typing import Any
 
 import pytest
 
@@ -206,3 +209,39 @@ def test_a_broken_list_is_reported_and_not_overwritten(credentials: Credentials,
     with pytest.raises(UsageError):
         Credentials(credentials.folder, clock).new_token("x", "watch")
     assert path.read_bytes() == content
+
+
+def test_a_login_is_valid_at_once_although_the_files_are_being_read(tmp_path: Path, clock: Clock) -> None:
+    reading, go_on = Event(), Event()
+
+    class Slow(Credentials):
+        def _read(self, kind: Any) -> Any:
+            found = super()._read(kind)
+            if kind == "logins" and current_thread().name == "watch":
+                reading.set()
+                go_on.wait(10)
+            return found
+
+    one = Slow(tmp_path / "serve", clock)
+    one.prepare()
+    code = one.new_code()
+    Credentials(one.folder, clock).new_token("phone", "watch")  # the files have changed
+    watch = Thread(target=one.reload, name="watch")
+    watch.start()
+    reading.wait(10)
+    with ThreadPoolExecutor() as pool:
+        login = pool.submit(one.redeem_code, code, "browser")
+        with suppress(TimeoutError):
+            login.result(0.3)  # it has been made, or waits until the files are read
+        go_on.set()
+        token = login.result(10)
+    watch.join(10)
+    assert token is not None and one.authenticate(token) is not None
+
+
+def test_a_file_of_credentials_that_is_just_being_created_is_no_error(credentials: Credentials) -> None:
+    path = credentials.folder / "logins.json"
+    path.touch(0o600)
+    assert credentials.reload()
+    code = credentials.new_code()
+    assert credentials.redeem_code(code, "browser") is not None

@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import socket
+import time
+from contextlib import ExitStack, suppress
+from http.client import HTTPException
 from pathlib import Path
 
 import pytest
@@ -123,3 +127,20 @@ def test_the_unit_and_the_image_use_flags_that_exist() -> None:
         assert (parsed.words, parsed.unknown) == (["serve"], [])
     copied = re.findall(r"^COPY (.*) \S+$", image, re.MULTILINE)
     assert [name for line in copied for name in line.split() if not (EXAMPLES.parents[1] / name).exists()] == []
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="the limit of a running process is changed by prlimit")
+def test_no_connection_is_accepted_while_descriptors_run_out(tmp_path: Path) -> None:
+    with ServeProcess(tmp_path) as host, ExitStack() as stack:
+        resource.prlimit(host.process.pid, resource.RLIMIT_NOFILE, (256 + 40, 256 + 40))
+        opened = [stack.enter_context(socket.create_connection(("127.0.0.1", host.port))) for _ in range(40)]
+        opened[-1].settimeout(30)
+        with suppress(ConnectionResetError):
+            assert opened[-1].recv(1) == b""
+        stack.close()
+        deadline, served = time.monotonic() + 60, 0
+        while served != 200 and time.monotonic() < deadline:  # it closes its ends of the connections first
+            with suppress(OSError, HTTPException):
+                served = host.ask("GET", "/healthz").status
+        assert served == 200
+        assert host.errors.count("descriptors are running out") == 1

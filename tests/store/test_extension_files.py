@@ -144,7 +144,7 @@ def test_typescript_is_reported_in_one_line_where_there_is_no_node(place: Path) 
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ("npm:thing", "files and folders only"),
+        ("builtin:thing", "files, folders and packages"),
         ("gone.py", "no such file"),
         ("empty", "no extension"),
     ],

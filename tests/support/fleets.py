@@ -6,11 +6,20 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from support.rpc_process import Json
+from tau import __version__
+
+
+def wait_for(condition: Callable[[], object], what: str = "it did not happen", timeout: float = 60) -> None:
+    end = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < end, what
+        time.sleep(0.02)
 
 
 class FleetRun:
@@ -22,6 +31,7 @@ class FleetRun:
         self.file = folder / "tasks.jsonl"
         self.script = folder / "script.json"
         self.script.write_text(json.dumps({"answers": list(answers)}))
+        self.variables: dict[str, str] = {}
         (folder / "agent").mkdir(exist_ok=True)
 
     def tasks(self, tasks: Iterable[Mapping[str, Any]]) -> None:
@@ -39,7 +49,7 @@ class FleetRun:
 
     @property
     def env(self) -> dict[str, str]:
-        return {**os.environ, "PI_CODING_AGENT_DIR": str(self.folder / "agent")}
+        return {**os.environ, "PI_CODING_AGENT_DIR": str(self.folder / "agent"), **self.variables}
 
     def run(self, *flags: str, timeout: float = 100) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -69,6 +79,11 @@ class FleetRun:
         found = {line["id"]: line for line in lines}
         assert len(found) == len(lines), "a task has two results"
         return found
+
+    def stub_worker(self, slots: int = 8) -> str:
+        """A command for `--worker`: a worker that starts at once and has no agent."""
+        stub = Path(__file__).with_name("stub_fleet_worker.py")
+        return f"{sys.executable} -S -E {stub} {__version__} {slots} 50 worker {self.out / 'local'}"
 
     def workers(self) -> list[int]:
         """The process ids of the workers of this fleet."""

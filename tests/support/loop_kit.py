@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tau.core.agent.draft import Draft, MessageDone, MessageFailed, Update
 from tau.core.agent.loop import (
@@ -20,11 +20,10 @@ from tau.core.agent.loop import (
     RunEnd,
     StartTool,
     TakeQueued,
-    ToolDone,
     WaitForResult,
-    error_outcome,
 )
 from tau.core.agent.queues import QueuedMessage, QueueName
+from tau.core.agent.tool_results import ToolDone, error_outcome
 from tau.core.conversation.provider_messages import ModelMessage, ProviderMessages
 from tau.errors import ModelError
 from tau.records.base import UNSET, encode
@@ -32,8 +31,11 @@ from tau.records.events import Event, Outcome
 from tau.records.messages import Assistant, StopReason, StoredMessage, Text, Thinking, ToolCall, Usage, User
 from tau.records.models import Model
 from tau.runtime.abort import AbortSignal
-from tau.runtime.runs.driver import RunPorts, run_agent
+from tau.runtime.runs.driver import run_agent
 from tau.wire.unfinished import PartialJson
+
+if TYPE_CHECKING:
+    from tau.runtime.runs.driver import RunPorts
 
 MODEL = Model("m-1", "Model One", "scripted", "lab", "", reasoning=True, input=["text", "image"])
 Said = str | Text | Thinking | ToolCall

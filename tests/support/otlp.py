@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +21,31 @@ class Seen(NamedTuple):
     attributes: Mapping[str, Any]
     events: list[str]
     failed: bool
+    kind: str = ""
+    event_attributes: tuple[Mapping[str, Any], ...] = ()
+    schema: str = ""
+
+
+class Point(NamedTuple):
+    """One value of a metric."""
+
+    metric: str
+    unit: str
+    kind: str  # histogram, counter, or up-down counter
+    attributes: Mapping[str, Any]
+    value: Any  # the sum
+    bounds: tuple[float, ...] = ()
+
+
+class Record(NamedTuple):
+    """One log record."""
+
+    body: Any
+    severity: str
+    event: str
+    trace: str
+    span: str
+    attributes: Mapping[str, Any]
 
 
 def of_sdk(spans: Iterable[Any]) -> list[Seen]:
@@ -34,6 +59,9 @@ def of_sdk(spans: Iterable[Any]) -> list[Seen]:
             dict(span.attributes),
             [event.name for event in span.events],
             span.status.status_code.name == "ERROR",
+            span.kind.name,
+            tuple(dict(event.attributes or {}) for event in span.events),
+            span.instrumentation_scope.schema_url or "",
         )
         for span in spans
     ]
@@ -80,7 +108,8 @@ class Receiver:
 
     def __init__(self, answer: Callable[[], int] = lambda: 200) -> None:
         self.spans: list[Seen] = []
-        self.metrics: set[str] = set()
+        self.points: list[Point] = []
+        self.records: list[Record] = []
         self.paths: list[str] = []
         self.bodies: list[bytes] = []
         receiver = self
@@ -103,6 +132,7 @@ class Receiver:
         self.url = f"http://127.0.0.1:{self._server.server_port}"
 
     def take(self, path: str, body: bytes) -> None:
+        from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
         from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
         from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
@@ -111,10 +141,19 @@ class Receiver:
         if path == "/v1/traces":
             for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
                 for scope in resource.scope_spans:
-                    self.spans += map(_of_protobuf, scope.spans)
+                    self.spans += [_of_protobuf(span, scope.schema_url) for span in scope.spans]
         elif path == "/v1/metrics":
             for metrics in ExportMetricsServiceRequest.FromString(body).resource_metrics:
-                self.metrics |= {metric.name for scope in metrics.scope_metrics for metric in scope.metrics}
+                for scope in metrics.scope_metrics:
+                    self.points += [point for metric in scope.metrics for point in _points(metric)]
+        elif path == "/v1/logs":
+            for logs in ExportLogsServiceRequest.FromString(body).resource_logs:
+                for scope in logs.scope_logs:
+                    self.records += map(_record, scope.log_records)
+
+    @property
+    def metrics(self) -> set[str]:
+        return {point.metric for point in self.points}
 
     def __enter__(self) -> Receiver:
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
@@ -129,14 +168,44 @@ class Receiver:
         return {"TAU_TELEMETRY": "1", "OTEL_EXPORTER_OTLP_ENDPOINT": self.url, "OTEL_LOGS_EXPORTER": "none"}
 
 
-def _of_protobuf(span: Any) -> Seen:
-    attributes = {one.key: getattr(one.value, one.value.WhichOneof("value")) for one in span.attributes}
+def _of_protobuf(span: Any, schema: str) -> Seen:
     return Seen(
         span.name,
         span.span_id.hex(),
         span.parent_span_id.hex(),
         span.trace_id.hex(),
-        attributes,
+        _attributes(span.attributes),
         [event.name for event in span.events],
         span.status.code == 2,
+        ("", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")[span.kind],
+        tuple(_attributes(event.attributes) for event in span.events),
+        schema,
     )
+
+
+def _points(metric: Any) -> Iterator[Point]:
+    which = metric.WhichOneof("data")
+    data = getattr(metric, which)
+    kind = which if which != "sum" else "counter" if data.is_monotonic else "up-down counter"
+    for point in data.data_points:
+        value = point.sum if which == "histogram" else getattr(point, point.WhichOneof("value"))
+        bounds = tuple(point.explicit_bounds) if which == "histogram" else ()
+        yield Point(metric.name, metric.unit, kind, _attributes(point.attributes), value, bounds)
+
+
+def _record(record: Any) -> Record:
+    found = record.severity_text, record.event_name, record.trace_id.hex(), record.span_id.hex()
+    return Record(_any(record.body), *found, _attributes(record.attributes))
+
+
+def _attributes(found: Any) -> dict[str, Any]:
+    return {one.key: _any(one.value) for one in found}
+
+
+def _any(value: Any) -> Any:
+    kind = value.WhichOneof("value")
+    if kind == "array_value":
+        return tuple(map(_any, value.array_value.values))
+    if kind == "kvlist_value":
+        return _attributes(value.kvlist_value.values)
+    return None if kind is None else getattr(value, kind)

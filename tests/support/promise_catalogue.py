@@ -129,6 +129,11 @@ PROMISES = (
     Promise(
         "P33", "MCP", "A broken or hostile MCP server fails its own calls and nothing else; no call is made twice."
     ),
+    Promise(
+        "P34",
+        "telemetry",
+        "Off unless asked for; content and keys stay here by default; no receiver can delay, stop or swell a run.",
+    ),
 )
 
 PARTS = (
@@ -445,6 +450,18 @@ PARTS = (
         ),
     ),
     Part(
+        "Telemetry",
+        (
+            Row("O01", ("P34",), "Content, paths, commands and keys in every place", "in no byte that is sent"),
+            Row("O02", ("P34",), "Content that the user asks for, with keys in it", "the keys are masked"),
+            Row("O03", ("P34",), "A receiver that refuses, hangs, fails or answers too much", "one warning"),
+            Row("O04", ("P34",), "More spans than a receiver takes", "the newest are dropped and counted"),
+            Row("O05", ("P34",), "A program that has telemetry of its own", "it is left alone"),
+            Row("O06", ("P34",), "Many sessions in one process", "no span in the trace of another"),
+            Row("O07", ("P34",), "A start and a run without telemetry", "nothing of it is loaded or sent"),
+        ),
+    ),
+    Part(
         "MCP servers",
         (
             Row("M01", ("P33",), "A server that exits, is silent or speaks an unknown version", "failed; prompts run"),
@@ -560,5 +577,7 @@ GOALS = {
     "R25": "sandbox escapes",
     "R26": "the cost of safety: an fsync, and the start of a command",
     "R27": "a host that is killed, and clients that are cut off or stop reading: losses, repetitions, memory, delays",
+    "R28": "a fleet whose coordinator is killed: results that are lost or doubled, and whether it goes on",
+    "R29": "telemetry: content that is sent, sessions that are mixed, what a receiver that hangs costs",
 }
 GOALS_ABSENT: dict[str, str] = {}

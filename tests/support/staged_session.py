@@ -104,7 +104,7 @@ class StagedSession:
         )
         self.starts = 0
         self.start_error: Exception | None = None
-        self.runs = RunQueue(self, self.parts)
+        self.runs = RunQueue(self, self.compactor.turn, lambda: self.parts)
 
     def prompt_run(self, *prompts: User, schema: OutputSchema | None = None) -> PromptRun:
         for prompt in prompts:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -11,46 +10,16 @@ import pytest
 
 import tau
 from support.library_agent import HANGS, calls, opened, play, says
-from support.otlp import Seen, of_sdk, tree
+from support.otlp import tree
 from support.rpc_process import Json
 
 pytest.importorskip("opentelemetry.sdk", reason="needs the extra [otel]")
 
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-RETRY: Json = {"retry": {"baseDelayMs": 1}}
+from support.telemetry_spans import RETRY, Collected, collected
+
 CANARY = "canary-4711"
-
-
-class Collected:
-    def __init__(self) -> None:
-        self._exporter = InMemorySpanExporter()
-        self.provider = TracerProvider()
-        self.provider.add_span_processor(SimpleSpanProcessor(self._exporter))
-
-    @property
-    def spans(self) -> list[Seen]:
-        return of_sdk(self._exporter.get_finished_spans())
-
-    def named(self, name: str) -> Seen:
-        return next(span for span in self.spans if span.name == name)
-
-
-Story = Callable[[tau.Agent], Coroutine[Any, Any, Any]]
-
-
-def collected(folder: Path, *answers: Json, story: Story | None = None, **wanted: Any) -> Collected:
-    """What one run sends."""
-    found = Collected()
-
-    async def run() -> None:
-        async with opened(folder, *answers, telemetry=found.provider, **wanted) as agent:
-            await (story(agent) if story is not None else agent.prompt("Hi"))
-
-    play(run())
-    return found
 
 
 def test_a_prompt_is_a_run_with_one_request(tmp_path: Path) -> None:
@@ -149,6 +118,7 @@ def test_the_span_of_the_caller_is_the_parent(tmp_path: Path) -> None:
     assert lines.count("invoke_agent tau") == 1
 
 
+@pytest.mark.promise("O06")
 def test_sessions_of_one_process_do_not_mix(tmp_path: Path) -> None:
     found, count = Collected(), 40
 

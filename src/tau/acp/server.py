@@ -20,7 +20,6 @@ from tau.acp.requests import Capabilities, Params
 from tau.records.base import BadRecord, convert, decode, encode
 from tau.runtime.protocol.outbox import Outbox
 from tau.runtime.protocol.requests import InputLine
-from tau.runtime.protocol.transport import Transport
 from tau.wire.jsonrpc import (
     INTERNAL_ERROR,
     PARSE_ERROR,
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from tau.acp.session import AcpSession
     from tau.acp.sessions import Loader, Sessions
     from tau.acp.turns import Turn
+    from tau.runtime.protocol.transport import Transport
 
 logger = logging.getLogger(__name__)
 MAX_CONCURRENT_REQUESTS = 1024

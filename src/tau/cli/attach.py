@@ -1,10 +1,11 @@
-"""`tau attach`: which session of which host to open at this terminal."""
+"""`tau attach`: which session of which host to open at this terminal, or for lines from a pipe."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import sys
+from collections.abc import Mapping
 
 from tau.cli.connect import open_fields, read_token
 from tau.cli.flags import ParsedArguments, parse
@@ -18,7 +19,9 @@ from tau.records.host_events import HostSessionRow
 from tau.runtime.app.factory import SessionFactory
 from tau.runtime.terminal import say
 
-NO_TERMINAL = "tau attach needs a terminal. For programs: pi --mode rpc --connect unix: --session ID"
+WHICH_SESSION = (
+    "Without a terminal, tau attach needs the ID of a session: tau attach ID. `tau serve status` lists them."
+)
 NO_SESSIONS = "The host has no sessions. `tau attach --open` opens one."
 TITLE_CHARACTERS = 60
 MIN_ID_LENGTH = 8
@@ -31,8 +34,9 @@ def choose(arguments: ParsedArguments) -> tuple[Target, SessionFactory, bool]:
         raise UsageError(f"tau attach does not know {arguments.unknown[0]}.")
     if len(words) > 1:
         raise UsageError("usage: tau attach [ID] [--connect URL]")
-    if not (os.isatty(0) and os.isatty(1)):
-        raise UsageError(NO_TERMINAL)
+    at_terminal = os.isatty(0) and os.isatty(1)
+    if not (at_terminal or words or "open" in flags):
+        raise UsageError(WHICH_SESSION)
     url, token = flags.get("connect", "unix:"), read_token(flags.get("token-file"))
     address = find_address(url, token)
     session: str | None
@@ -46,8 +50,13 @@ def choose(arguments: ParsedArguments) -> tuple[Target, SessionFactory, bool]:
     row = next((row for row in rows if row.id.startswith(session)), None)
     if row is not None and os.path.isdir(row.cwd):
         os.chdir(row.cwd)  # names of files are completed where the session works
-    plain = "plain" in flags or os.environ.get("TERM", "") in ("", "dumb") or os.environ.get("TAU_SCREEN_READER") == "1"
-    return Target(address, session if row is None else row.id, None), _factory(), plain
+    return Target(address, session if row is None else row.id, None), _factory(), not at_terminal or _simple(flags)
+
+
+def _simple(flags: Mapping[str, str]) -> bool:
+    """True for a screen reader and for a terminal that cannot move the cursor."""
+    term, reader = os.environ.get("TERM", ""), os.environ.get("TAU_SCREEN_READER")
+    return "plain" in flags or term in ("", "dumb") or reader == "1"
 
 
 def _factory() -> SessionFactory:

@@ -36,6 +36,17 @@ Print a completion script for pi and tau. To use it, add to the start-up file of
   fish    tau completion fish | source
 
 tau completion models|providers|tools|sessions prints the names that the scripts offer.""",
+    "config": """\
+usage: tau config [-l] [--json]
+       tau config [-l] on|off|reset RESOURCE ...
+
+List the extensions, skills, prompt templates and themes of packages and of the usual folders, with [x] for those that
+are used. At a terminal, type the number of one to turn it on or off. RESOURCE is a number or a name of the list.
+
+  -l, --local     change the settings of this project: also for packages of the user, in this project only
+  --json          print JSON
+
+tau config reset RESOURCE removes what on or off wrote.""",
     "doctor": """\
 usage: tau doctor
 
@@ -55,17 +66,44 @@ Write NAME.py to the current folder: an extension with a hook, a tool and a comm
   use it always    move it to ~/.pi/agent/extensions""",
     "fleet": """\
 usage: tau fleet run TASKS --out DIR [--concurrency N] [--model PATTERN] [--max-cost DOLLARS] [--sandbox LEVEL]
-                     [--workers N | --worker COMMAND ...] [--keep never|failed|always] [--changed refuse|redo|keep]
-       tau fleet status DIR
-       tau fleet show DIR TASK
-       tau fleet retry DIR --outcome OUTCOME
-       tau fleet export DIR [--format jsonl|csv|swebench] [-o FILE]
+                     [--workers N | --worker COMMAND ... | --engine local|dask:ADDRESS|ray:ADDRESS]
+                     [--keep never|failed|always] [--changed refuse|redo|keep]
+                     [--only GLOB] [--shuffle] [--seed N] [--first N] [--dry-run] [--watch]
+       tau fleet status DIR [--watch] [--json]
+       tau fleet show DIR TASK [--json]
+       tau fleet retry DIR [--outcome OUTCOME] [--only GLOB]
+       tau fleet stop DIR [TASK]
+       tau fleet repair DIR
+       tau fleet export DIR [--format jsonl|csv|swebench|sqlite|parquet] [-o FILE]
+       tau fleet report DIR [-o FILE]
 
 Run a file of tasks (JSON lines), each by an agent of its own. The same command again goes on where it was: each task
 ends with one result. --worker names a command that starts `tau fleet worker` elsewhere, such as ssh. Each of these
 commands has --help.
 
 Exit codes: 0 all done or solved, 1 some are not, 2 a mistake, 3 stopped by --max-cost, 130 after Ctrl+C.""",
+    "install": """\
+usage: tau install SOURCE [-l] [--allow-scripts NAME ...] [--dry-run] [--force] [--approve]
+
+Install a package with extensions, skills, prompt templates or themes, and add it to settings.json. pi has the same
+folders and settings, so both programs share what is installed.
+
+  npm:NAME, npm:NAME@VERSION         a package of npm; with an exact version it is pinned
+  git:HOST/PATH, git:HOST/PATH@REF   a repository; https://... and ssh://... too; with a ref it is pinned
+  ./folder, /path/to/file.ts         used where it is
+
+  -l, --local           for this project: in .pi/settings.json, .pi/npm and .pi/git. The project must be trusted
+  --allow-scripts NAME  run the install scripts of this package; otherwise none is run. May be repeated
+  --dry-run             tell what would be installed
+  --force               discard changes in the folder of a repository
+  --offline             fetch nothing (PI_OFFLINE=1 does the same)
+
+Extensions run with your rights. A package without a SHA-512, or that does not come over https, is refused.""",
+    "list": """\
+usage: tau list [--json]
+
+List the packages of settings.json, of the user and of the project: source, version or commit, folder, and whether
+one is missing or was changed since tau installed it.""",
     "login": """\
 usage: tau login [PROVIDER]
 
@@ -97,6 +135,11 @@ tau_reply, which continues; --tools names what is offered instead, also built-in
 Sessions of the folder are resources. The options for models, permissions, sandbox and limits apply to every session.
 
 Exit code 1 if an entry is invalid (list), a server is not ready (doctor) or a call fails (call).""",
+    "remove": """\
+usage: tau remove SOURCE [-l]
+
+Remove a package from settings.json, and its folder; a local package stays where it is. The version in SOURCE does not
+matter. With -l, from the settings of this project. tau uninstall is the same.""",
     "serve": """\
 usage: tau serve [--listen ADDRESS:PORT | --no-tcp] [--root DIR ...] [--idle TIME] [--max-live N]
                  [--answer-timeout SECONDS] [--drain SECONDS] [options of sessions]
@@ -128,6 +171,15 @@ Trust a project (default: the current folder) in its current state: its settings
 effect until one of these files changes. --remove revokes the trust.
 
 To trust a project for one run: tau --approve""",
+    "uninstall": """\
+usage: tau uninstall SOURCE [-l]
+
+The same as tau remove.""",
+    "update": """\
+usage: tau update [SOURCE] [--force] [--offline]
+
+Update the packages that are not pinned; a repository with a ref is made to fit it. A failed update leaves what was
+there. --force discards changes in the folder of a repository. tau does not update itself.""",
     "warm": """\
 usage: tau warm start
        tau warm status

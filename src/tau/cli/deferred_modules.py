@@ -22,9 +22,12 @@ DEFERRED = (
     "asyncio.staggered",  # asyncio
     "asyncio.trsock",  # asyncio
     "base64",  # tau
+    "binascii",  # tau
+    "concurrent.futures",  # asyncio
     "copy",  # tau
     "datetime",  # msgspec
     "difflib",  # tau
+    "fnmatch",  # pathlib
     "glob",  # tau
     "inspect",  # asyncio
     "ipaddress",  # urllib.parse
@@ -36,11 +39,13 @@ DEFERRED = (
     "msgspec.msgpack",  # msgspec
     "msgspec.toml",  # msgspec
     "msgspec.yaml",  # msgspec
+    "ntpath",  # pathlib
     "pkgutil",  # tau
     "platform",  # uuid, which msgspec imports
     "shlex",  # tau
     "shutil",  # tau
     "ssl",  # asyncio
+    "subprocess",  # asyncio
     "tempfile",  # tau
     "textwrap",  # msgspec
     "traceback",  # asyncio, logging
@@ -61,9 +66,11 @@ def _datetime() -> dict[str, Any]:
 
 # Names that are used at every start, and what they are until the module is loaded.
 UNTIL_LOADED: dict[str, Callable[[], dict[str, Any]]] = {
+    "concurrent.futures": lambda: {name: name for name in ("ALL_COMPLETED", "FIRST_COMPLETED", "FIRST_EXCEPTION")},
     "datetime": _datetime,
     "platform": lambda: {"system": lambda: os.uname().sysname},  # uuid asks for it when it is imported
     "ssl": lambda: {"SSLSocket": ()},  # asyncio asks of every socket if it is one
+    "subprocess": lambda: {"DEVNULL": -3, "PIPE": -1, "STDOUT": -2},
     "traceback": lambda: {"extract_stack": _extract_stack},  # asyncio keeps it, for its debug mode
 }
 
@@ -100,3 +107,5 @@ def defer(names: tuple[str, ...] = DEFERRED) -> None:
             if name in UNTIL_LOADED:
                 placeholder.__dict__.update(UNTIL_LOADED[name]())
             sys.modules[name] = placeholder
+            if name == "concurrent.futures":
+                vars(__import__("concurrent"))["futures"] = placeholder  # where importers look for it

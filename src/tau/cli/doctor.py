@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tau import __version__
-from tau.cli import doctor_telemetry
+from tau.cli import doctor_packages, doctor_telemetry
 from tau.cli.flags import ParsedArguments
 from tau.client.host_socket import HostSocket
 from tau.errors import CommandError, UsageError
@@ -28,6 +28,7 @@ from tau.llm.catalog import Catalog, ModelConfig, ProviderConfig, parse_provider
 from tau.mcp.config import Layer, Source, merge_layers
 from tau.records.base import BadRecord, Record, parse
 from tau.records.settings import COMPAT_NAMES, IGNORED_SETTINGS, CompatSettings, Settings
+from tau.runtime.app.config import read_settings
 from tau.runtime.app.factory import load
 from tau.runtime.app.options import SessionOptions
 from tau.runtime.models.discovery import LocalServer, discover
@@ -66,6 +67,7 @@ def main(arguments: ParsedArguments) -> int:
         "folders": list(_folders(folder)),
         "host": [_host(folder)],
         "terminal": list(_terminal(folder)),
+        **_packages(folder),
         **_usable(folder),
     }
     for head, findings in report.items():
@@ -115,13 +117,21 @@ def _machine() -> Iterator[Finding]:
 
 
 def _telemetry(folder: Path) -> Iterator[Finding]:
-    try:
-        content = parse(_text(folder / "settings.json").encode())
-        enabled = bool(content.get("telemetry", {}).get("enabled"))
-    except (OSError, BadRecord, AttributeError):
-        enabled = False  # what is wrong with the file is a finding of its own
+    enabled = SettingsFile(folder / "settings.json").read().telemetry.enabled  # its problems are other findings
     for is_wrong, text in doctor_telemetry.findings(enabled, os.environ):
         yield Finding(WRONG if is_wrong else NOTE, text)
+
+
+def _packages(folder: Path) -> dict[str, list[Finding]]:
+    """The packages of the user and of a trusted project, if there are any."""
+    cwd = Path(working_folder())
+    layers, _, _ = read_settings(SettingsFile(folder / "settings.json"), cwd, None)
+    lists = {scope: entries for scope, entries in layers.packages.items() if entries}
+    if not lists:
+        return {}
+    found = doctor_packages.findings(lists, folder, cwd, layers.settings)
+    marked = [Finding(WRONG if is_wrong else NOTE, text) for is_wrong, text in found]
+    return {"packages": marked or [Finding(FINE, f"{sum(map(len, lists.values()))} installed")]}
 
 
 def _landlock() -> str:

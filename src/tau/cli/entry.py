@@ -7,6 +7,8 @@ This module loads nothing, so that it costs a cold start next to nothing: one lo
 import os
 import sys
 
+from tau import ON_WINDOWS
+
 
 def pi() -> None:
     _start("pi")
@@ -17,6 +19,9 @@ def tau() -> None:
 
 
 def _start(program: str) -> None:
+    if os.name == "nt":
+        sys.stderr.write(f"{ON_WINDOWS}\n")
+        sys.exit(2)
     path = warm_socket()
     if path and os.path.exists(path) and sys.argv[1:2] != ["warm"]:
         from tau.cli.warm.launcher import launch

@@ -11,12 +11,15 @@ from tau.core.checks.exit_codes import EXIT_CODES
 from tau.errors import UsageError
 
 
-class Flag(NamedTuple):
-    name: str
-    short: str
-    value: str  # name of the value in --help, or the possible values; empty for a switch
-    help: str  # empty: accepted for compatibility with clients of other versions, without effect
-    several: bool = False  # may be repeated; all values are used
+class Flag:
+    """A command-line flag. A plain class: to create a NamedTuple takes ten times as long."""
+
+    def __init__(self, name: str, short: str, value: str, help: str, several: bool = False) -> None:
+        self.name = name
+        self.short = short
+        self.value = value  # name of the value in --help, or the possible values; empty for a switch
+        self.help = help  # empty: accepted for compatibility with clients of other versions, without effect
+        self.several = several  # may be repeated; all values are used
 
 
 GROUPS: dict[str, tuple[Flag, ...]] = {
@@ -84,7 +87,13 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
         Flag("no-context-files", "nc", "", "do not read AGENTS.md and CLAUDE.md"),
     ),
     "extensions and trust": (
-        Flag("extension", "e", "PATH", "load an extension: a Python file, or a folder; may be repeated", several=True),
+        Flag(
+            "extension",
+            "e",
+            "PATH",
+            "load an extension: a file, a folder, npm:NAME, ...; may be repeated",
+            several=True,
+        ),
         Flag("no-extensions", "ne", "", "load only the extensions of --extension"),
         Flag("approve", "a", "", "trust this project for this run: its settings, extensions, SYSTEM.md"),
         Flag("no-approve", "na", "", "do not trust this project for this run, even if it is trusted"),
@@ -121,15 +130,21 @@ COMMANDS = {
     "acp": "serve an editor over the Agent Client Protocol",
     "attach": "open the interface on a session of a host (tau serve)",
     "completion": "print a completion script for your shell",
+    "config": "turn single extensions, skills and prompt templates on or off",
     "doctor": "check the configuration, and report mistakes in it",
     "extension": "write a template for an extension",
     "fleet": "run a file of tasks, each by an agent of its own",
+    "install": "install a package: npm:NAME, git:HOST/PATH, or a folder",
+    "list": "list the packages",
     "login": "store an API key, or log in with OAuth",
     "logout": "remove a stored key or login",
     "mcp": "manage MCP servers (list, add, remove, doctor …), or be one (serve)",
+    "remove": "remove a package",
     "serve": "keep sessions open for clients that come and go",
     "sessions": "list the sessions of this project",
     "trust": "trust this project, or revoke the trust",
+    "uninstall": "the same as remove",
+    "update": "update the packages",
     "warm": "keep a process ready, so that later starts are faster",
 }
 FLAGS = tuple(flag for group in GROUPS.values() for flag in group)

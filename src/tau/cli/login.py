@@ -9,6 +9,7 @@ import asyncio
 import os
 import sys
 
+from tau.cli.browser_login import open_browser, pasted_address
 from tau.cli.flags import ParsedArguments
 from tau.errors import UsageError
 from tau.records.base import BadRecord
@@ -98,7 +99,7 @@ def _log_in(logins: Logins, provider: str, *, by_device: bool) -> int:
     if by_device or client.authorization_url is None:
         login = asyncio.run(flow.authorize_device(_show_code))
     else:
-        login = asyncio.run(flow.authorize(_open_browser))
+        login = asyncio.run(flow.authorize(open_browser, pasted_address))
     logins.store_login(provider, login)
     say(f"Logged in to {provider}. The login is stored in {logins.path}.")
     return 0
@@ -109,14 +110,6 @@ async def _show_code(device: DeviceCode) -> None:
     if device.complete_url is not None:
         say(f"or open {device.complete_url}")
     say("Waiting for the confirmation ...")
-
-
-async def _open_browser(url: str) -> None:
-    import webbrowser
-
-    say("Log in with your browser. If it does not open, open this address:")
-    say(url)
-    await asyncio.to_thread(webbrowser.open, url)
 
 
 def _log_out(logins: Logins, names: list[str]) -> int:

@@ -38,18 +38,24 @@ COMMANDS = {
     "acp": "tau.acp.stdio",
     "attach": "tau.cli.attach",
     "completion": "tau.cli.completion",
+    "config": "tau.cli.packages",
     "doctor": "tau.cli.doctor",
     "extension": "tau.cli.extension",
     "fleet": "tau.fleet.command",
+    "install": "tau.cli.packages",
+    "list": "tau.cli.packages",
     "login": "tau.cli.login",
     "logout": "tau.cli.login",
     "mcp": "tau.cli.mcp",
+    "remove": "tau.cli.packages",
     "serve": "tau.serve.command",
     "sessions": "tau.cli.sessions",
     "trust": "tau.cli.trust",
+    "uninstall": "tau.cli.packages",
+    "update": "tau.cli.packages",
     "warm": "tau.cli.warm.command",
 }
-# First words that pi always takes as a command. They manage packages, which this version does not have.
+# First words that are a command of both programs, as in pi. They manage packages.
 PACKAGE_COMMANDS = ("install", "remove", "uninstall", "update", "list", "config")
 SESSION_FLAGS = ("continue", "resume", "session", "session-id", "fork", "name")  # they choose or name a session
 OWN_ARGUMENTS = ("fleet", "mcp")  # commands that parse what follows them themselves
@@ -80,9 +86,12 @@ def _terminal() -> Any:
 def main(program: str, argv: list[str]) -> int:
     try:
         _check_first_word(program, argv)
-        if program == "tau" and argv and argv[0] in OWN_ARGUMENTS:
+        if argv and argv[0] in PACKAGE_COMMANDS:
             _terminal().log_to_stderr()
-            code: int = import_module(COMMANDS[argv[0]]).main(argv[1:])
+            code: int = import_module(COMMANDS[argv[0]]).main(argv)
+        elif program == "tau" and argv and argv[0] in OWN_ARGUMENTS:
+            _terminal().log_to_stderr()
+            code = import_module(COMMANDS[argv[0]]).main(argv[1:])
         else:
             code = run(program, parse(argv))
         if sys.stdout is None:
@@ -105,8 +114,8 @@ def main(program: str, argv: list[str]) -> int:
 def _check_first_word(program: str, argv: list[str]) -> None:
     """Refuse a command that does not exist instead of sending it to the model. Raises UsageError."""
     first = argv[0] if argv else ""
-    alone = len(argv) == 1 and first.isalpha() and not (program == "tau" and first in COMMANDS)
-    if alone or first in PACKAGE_COMMANDS:
+    is_command = first in PACKAGE_COMMANDS or (program == "tau" and first in COMMANDS)
+    if len(argv) == 1 and first.isalpha() and not is_command:
         import_module("tau.cli.suggestions").check_command(program, first, PACKAGE_COMMANDS, list(COMMANDS))
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from argparse import Namespace
 
+from tau.cli.browser_login import open_browser, pasted_address
 from tau.cli.mcp_servers import open_program
 from tau.errors import UsageError
 from tau.runtime.mcp.oauth_login import McpLogin
@@ -18,19 +18,10 @@ def run_login(arguments: Namespace) -> int:
     config = program.config(arguments.name)
     if not config.url:
         raise UsageError(f"{config.name} is not an HTTP server, so it has no login.")
-    login, client = asyncio.run(McpLogin(config, os.environ).run(_open_browser))
+    login, client = asyncio.run(McpLogin(config, os.environ).run(open_browser, pasted_address))
     program.tokens.store(config, login, client)
     say(f"Logged in to {config.name}. The login is stored in {program.tokens.path}.")
     return 0
-
-
-async def _open_browser(url: str) -> None:
-    import webbrowser
-
-    say("Log in with your browser. If it does not open, open this address:")
-    say(url)
-    sys.stdout.flush()
-    await asyncio.to_thread(webbrowser.open, url)
 
 
 def run_logout(arguments: Namespace) -> int:

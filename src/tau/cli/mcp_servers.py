@@ -18,6 +18,7 @@ from tau.mcp.names import tool_names
 from tau.records.base import BadRecord, encode, parse
 from tau.runtime.app.mcp_program import McpProgram
 from tau.runtime.mcp.connection import RequestOptions
+from tau.runtime.mcp.leftovers import leftover_processes
 from tau.runtime.mcp.server import STOP_GRACE_S
 from tau.runtime.terminal import complain, emit, say
 from tau.store.paths import agent_dir, working_folder
@@ -92,6 +93,8 @@ async def _examine(program: McpProgram, config: ServerConfig) -> dict[str, Any]:
     before = program.listing(config)
     server = program.server(config)
     report: dict[str, Any] = {"name": config.name, "source": config.source.path}
+    if leftover := leftover_processes(config):
+        report["orphans"] = leftover
     began = time.monotonic()
     try:
         await server.start()
@@ -128,6 +131,8 @@ def _print_report(report: dict[str, Any]) -> None:
     say(f"{report['name']}: {report['state']} after {report['seconds']:.2f} s")
     if "error" in report:
         say(f"    {report['error']}")
+    if "orphans" in report:
+        say(f"    left by an earlier agent: process {', '.join(map(str, report['orphans']))}")
     for line in report.get("stderr", ()):
         say(f"    stderr: {line}")
     if "era" in report:

@@ -29,22 +29,13 @@ def _suggestion(word: str) -> str:
 
 def check_command(program: str, word: str, package_commands: Sequence[str], commands: Sequence[str]) -> None:
     """Raise UsageError if a word is, or nearly is, a command that cannot be run like this."""
-    if word in package_commands:
-        raise UsageError(
-            f'"{program} {word}" manages packages, which this version does not have.'
-            f" Load an extension with -e PATH. {_as_prompt(program, word)}"
-        )
     if word in commands:
         raise UsageError(f'"{word}" is a command of tau. Run: tau {word}. {_as_prompt(program, word)}')
     if word in FLAG_WORDS:
         raise UsageError(f'There is no command "{word}". Did you mean {program} {FLAG_WORDS[word]}?')
     if similar := get_close_matches(word.lower(), commands, n=1, cutoff=0.75):
-        raise UsageError(f'There is no command "{word}". Did you mean tau {similar[0]}? {_as_prompt(program, word)}')
-    if similar := get_close_matches(word.lower(), package_commands, n=1, cutoff=0.85):
-        raise UsageError(
-            f'There is no command "{word}", and this version does not have {program} {similar[0]}.'
-            f" {_as_prompt(program, word)}"
-        )
+        name = program if similar[0] in package_commands else "tau"
+        raise UsageError(f'There is no command "{word}". Did you mean {name} {similar[0]}? {_as_prompt(program, word)}')
 
 
 def _as_prompt(program: str, word: str) -> str:

@@ -11,7 +11,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from tau.client.errors import AgentGone
 from tau.client.events import RpcEvent
@@ -22,7 +22,10 @@ from tau.records.base import UNSET
 from tau.records.commands import Command, HostTool, HostToolProgress, HostToolResult, SetTools
 from tau.records.events import Outcome, ToolRequest, ToolRequestCancelled
 from tau.records.messages import Text
-from tau.tools import Machine, Tool, ToolContext
+from tau.tools import Tool, ToolContext
+
+if TYPE_CHECKING:
+    from tau.tools import Machine
 
 ToolLike = Tool | Callable[..., Any]
 MAX_REMEMBERED = 1000  # ids of requests that were answered
@@ -111,7 +114,7 @@ class HostTools:
 
     async def _answer(self, tool: Tool, request: ToolRequest) -> None:
         progress = ProgressReports(request.id, self._call)
-        context = ToolContext(cast(Machine, NoMachine()), self._cwd, progress.add, call_id=request.tool_call_id)
+        context = ToolContext(cast("Machine", NoMachine()), self._cwd, progress.add, call_id=request.tool_call_id)
         try:
             outcome, is_error = await tool.run(request.arguments, context), False
         except ToolError as error:

@@ -28,7 +28,7 @@ def frame(export: Export, outline: Outline, sums: Totals, name: str) -> tuple[st
     filled = Template(start).substitute(
         policy=policy(),
         title=esc(name),
-        style=_source("page.css"),
+        style=_style(),
         script=_source("page.js"),
         top=_top(export, outline, sums, name),
     )
@@ -39,13 +39,18 @@ def frame(export: Export, outline: Outline, sums: Totals, name: str) -> tuple[st
 def policy() -> str:
     """The Content-Security-Policy: our own style and script by hash, embedded images, and nothing else."""
     return (
-        f"default-src 'none'; style-src {_hash('page.css')}; script-src {_hash('page.js')}; img-src data:; "
+        f"default-src 'none'; style-src {_hash(_style())}; script-src {_hash(_source('page.js'))}; img-src data:; "
         "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
     )
 
 
-def _hash(name: str) -> str:
-    return "'sha256-" + base64.b64encode(hashlib.sha256(_source(name).encode()).digest()).decode() + "'"
+def _hash(content: str) -> str:
+    return "'sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode() + "'"
+
+
+def _style() -> str:
+    """The style of the cards, which the page of `tau serve` has too, and that of the frame."""
+    return _source("cards.css") + _source("page.css")
 
 
 @cache

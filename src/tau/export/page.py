@@ -33,10 +33,10 @@ class Page:
     def __init__(self, export: Export) -> None:
         self._outline = outline = Outline(export.entries, export.leaf)
         cwd = export.header.cwd
-        self._titles = [title(entry, _call(outline, index), cwd) for index, entry in enumerate(outline.entries)]
+        self._titles = [title(entry, call_of(outline, index), cwd) for index, entry in enumerate(outline.entries)]
         name = export.name or next((text for kind, text in self._titles if kind == "user"), "Session")
         sums = totals(outline.entries)
-        self._cards = _Cards(outline, [kind for kind, _ in self._titles], RenderContext(Highlighter(sums.code), cwd))
+        self._cards = Cards(outline, [kind for kind, _ in self._titles], RenderContext(Highlighter(sums.code), cwd))
         self._shown = set(outline.path)
         self._frame = frame(export, outline, sums, name)
         cards = [index for index in outline.path if index not in outline.slots]
@@ -70,35 +70,11 @@ def page(export: Export) -> Iterator[bytes]:
     yield from parts.tail()
 
 
-def branch_cards(
-    export: Export, *, after: str | None = None, before: str | None = None, limit: int
-) -> tuple[list[tuple[str, str]], bool]:
-    """Id and HTML of cards of the branch that ends at the leaf, and True if older ones were left out.
-
-    With `after`, the cards that are new or have changed since that entry: a result changes the card with its call. With
-    `before`, the cards before that one. Raises KeyError for an entry that is not on the branch.
-    """
-    outline = Outline(export.entries, export.leaf)
-    cwd = export.header.cwd
-    kinds = [title(entry, _call(outline, index), cwd)[0] for index, entry in enumerate(outline.entries)]
-    cards = _Cards(outline, kinds, RenderContext(Highlighter(totals(outline.entries).code), cwd))
-    path = outline.path
-    places = {outline.ids[index]: place for place, index in enumerate(path)}
-    first = 0 if after is None else places[after] + 1
-    last = len(path) if before is None else places[before]
-    owners = [outline.slots[index][0] if index in outline.slots else index for index in path[first:last]]
-    wanted = list(dict.fromkeys(owners))
-    kept = wanted[max(0, len(wanted) - limit) :]
-    html = [cards.article(index, set(path)) for index in kept]
-    ids = [valid_text(outline.ids[index]) for index in kept]
-    return list(zip(ids, map(valid_text, html), strict=True)), len(kept) < len(wanted)
-
-
 def _encoded(html: str) -> bytes:
     return html.encode("utf-8", "replace")
 
 
-def _call(outline: Outline, index: int) -> ToolCall | None:
+def call_of(outline: Outline, index: int) -> ToolCall | None:
     """Return the call that an entry is the result of."""
     if index not in outline.slots:
         return None
@@ -107,12 +83,13 @@ def _call(outline: Outline, index: int) -> ToolCall | None:
     return answer.tool_calls[number]
 
 
-class _Cards:
-    """The HTML of entries, by index."""
+class Cards:
+    """The HTML of entries, by index. `first` is added to the indexes in ids, for a part of a session."""
 
-    def __init__(self, outline: Outline, kinds: Sequence[str], context: RenderContext) -> None:
+    def __init__(self, outline: Outline, kinds: Sequence[str], context: RenderContext, first: int = 0) -> None:
         self._outline = outline
         self._context = context
+        self._first = first
         self._results: dict[int, list[int]] = {}  # results by the assistant message with the call
         for index, (owner, _) in outline.slots.items():
             self._results.setdefault(owner, []).append(index)
@@ -126,7 +103,7 @@ class _Cards:
         """The card of an entry, with the results of its calls that are on the branch that is shown."""
         outline = self._outline
         entry, above = outline.entries[index], self._above[index]
-        content = card(entry, f"c{index}-", self._results_in_slots(index, shown), self._context)
+        content = card(entry, self._slots(index), self._results_in_slots(index, shown), self._context)
         heading = day(time_of(entry))
         if content.quiet or (above != NO_ENTRY and heading == day(time_of(outline.entries[above]))):
             heading = ""
@@ -150,8 +127,12 @@ class _Cards:
         owner, number = outline.slots[index]
         status = " error" if result.is_error else ""
         id = escape(anchor(outline.ids[index]))
-        body = result_html(result, _call(outline, index), self._context)
-        return f'<div class="result{status}" id="{id}" data-in="c{owner}-{number}">{body}</div>'
+        body = result_html(result, call_of(outline, index), self._context)
+        return f'<div class="result{status}" id="{id}" data-in="{self._slots(owner)}{number}">{body}</div>'
+
+    def _slots(self, index: int) -> str:
+        """The prefix of the ids of the slots for results."""
+        return f"c{self._first + index}-"
 
     def _follows(self, index: int, above: int) -> bool:
         current = message_of(self._outline.entries[index], Assistant)

@@ -8,8 +8,11 @@ Killed between any two of these, the next start goes on from there.
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from tau import __version__
@@ -17,11 +20,14 @@ from tau.core.fleet.scheduler import Act, Again, Final, Limits, Scheduler, Start
 from tau.core.fleet.tasks import NamedTask
 from tau.fleet.engines import Engine, Lost
 from tau.fleet.folder import FleetFolder
-from tau.records.base import Value, encode, replace
+from tau.fleet.outbox import Outbox
+from tau.fleet.stopping import WHOLE_FLEET, take_requests
+from tau.records.base import Value, replace
 from tau.records.fleet import (
     Acknowledge,
     Beat,
     Begun,
+    Capacity,
     Done,
     FromWorker,
     Hello,
@@ -31,10 +37,13 @@ from tau.records.fleet import (
     Result,
     Stop,
 )
-from tau.store.ledger import Ledger
+from tau.store.ledger import Ledger, LedgerFull
 
 FLUSH_S = 0.05
+LOOK_S = 1.0  # for requests to stop, and for a disk that has room again
+WARN_S = 30.0
 COORDINATOR_ENDED = "the coordinator ended"
+log = logging.getLogger(__name__)
 
 
 class FleetOptions(Value):
@@ -44,10 +53,11 @@ class FleetOptions(Value):
     sandbox: str = "none"
     keep: str = "never"
     drain_s: float = 600.0
+    mirror: str | None = None
 
 
 class Coordinator:
-    """`on_result` is called with every final result; `now` is the monotonic clock."""
+    """`on_result` is called with every final result that is stored."""
 
     def __init__(
         self,
@@ -60,15 +70,18 @@ class Coordinator:
         on_result: Callable[[Result], None] = lambda result: None,
     ) -> None:
         self._folder = folder
-        self._ledger = ledger
         self._engine = engine
         self._tasks = {task.id: task for task in tasks}
         self._options = options
         self._bases = bases
-        self._on_result = on_result
+        self._run = hashlib.sha256(str(folder.path).encode()).hexdigest()[:16]  # telemetry names no folders
         self.scheduler = Scheduler(map(_work, tasks), options.limits, attempts=ledger.numbers(), spent=ledger.spent())
-        self._unwritten: list[tuple[str, Result]] = []  # results that are not in the ledger, with their workers
+        self._outbox = Outbox(folder, ledger, engine.send, on_result)
+        self._hellos: dict[str, Hello] = {}  # of workers that live
+        self._created = time.monotonic()
+        self._claimed: dict[str, float] = {}  # when the current attempt of a task was claimed
         self._changed = asyncio.Event()
+        self._warned = -WARN_S
         self.problems: list[str] = []
 
     async def run(self) -> None:
@@ -76,30 +89,41 @@ class Coordinator:
         await self._engine.start()
         listening = asyncio.create_task(self._listen())
         try:
-            while not (self.scheduler.finished or self.scheduler.out_of_money or listening.done()):
-                await self._flush()
+            while not listening.done():
                 now = time.monotonic()
-                await self._do(self.scheduler.tick(now))
-                if self.scheduler.finished:
+                await self._look_for_requests(now)
+                self._do(self.scheduler.tick(now))
+                flushed = await self._flush()
+                if flushed and (self.scheduler.finished or self.scheduler.out_of_money):
                     break
-                self._changed.clear()
-                wait = FLUSH_S if self._unwritten else self.scheduler.next_tick(now) - now
-                try:
-                    async with asyncio.timeout(wait):
-                        await self._changed.wait()
-                        if self._unwritten:
-                            await asyncio.sleep(FLUSH_S)
-                except TimeoutError:
-                    pass
+                await self._wait(min(LOOK_S, self.scheduler.next_tick(now) - now))
+            if listening.done():
+                listening.result()  # raises what ended it
         finally:
             await self._flush()
             listening.cancel()
             await self._engine.close()
 
+    async def _wait(self, seconds: float) -> None:
+        """Until something happened, and then a little longer for what comes with it: one transaction for all."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
+                await asyncio.sleep(FLUSH_S)
+        self._changed.clear()
+
     def drain(self) -> None:
         """Start nothing more; what is under way may end."""
         self.scheduler.draining = True
         self._changed.set()
+
+    async def _look_for_requests(self, now: float) -> None:
+        for task in take_requests(self._folder):
+            if task == WHOLE_FLEET:
+                self._note("stop", "The fleet was asked to stop: no more tasks are started.")
+                self.drain()
+            else:
+                self._do(self.scheduler.stop(task, now))
 
     async def _listen(self) -> None:
         async for worker, line in self._engine.heard():
@@ -113,72 +137,111 @@ class Coordinator:
             case Hello():
                 await self._greet(worker, line, now)
             case Lost(reason):
-                self._note("worker lost", f"{worker}: {reason}")
-                await self._do(scheduler.lost(worker, now, reason))
+                self._hellos.pop(worker, None)
+                self._note("worker lost", f"{worker}: {reason}" if worker else reason)
+                self._do(scheduler.lost(worker, now, reason))
             case Begun(attempt):
                 task, number = _parts(attempt)
-                self._ledger.begin(task, number, time.time())
-                await self._do(scheduler.begun(task, number, now))
+                at = time.time()
+                self._outbox.write(lambda ledger: ledger.begin(task, number, at))
+                self._do(scheduler.begun(task, number, now))
             case Beat(attempts):
-                await self._do(scheduler.beat(worker, map(_parts, attempts), now))
+                self._do(scheduler.beat(worker, map(_parts, attempts), now))
+                self._rejoin(worker, now)
             case Progress():
-                await self._do(scheduler.progress(*_parts(line.attempt), line.cost, now))
+                self._charge(line, now)
+            case Capacity():
+                self._resize(worker, line, now)
             case Limited():
-                await self._do(scheduler.limited(line.provider, now))
+                self._note_event("limited", line.provider)
+                self._do(scheduler.limited(line.provider, now))
             case Done():
-                await self._done(worker, line, now)
+                self._done(worker, line, now)
 
     async def _greet(self, worker: str, hello: Hello, now: float) -> None:
         if hello.version != __version__:
             self._note("worker refused", f"{worker} is tau {hello.version}, this is {__version__}: they must be equal")
+            await self._engine.drop(worker)
             return
-        await self._do(self.scheduler.joined(worker, hello.slots, hello.labels, now))
+        self._hellos[worker] = hello
+        self._do(self.scheduler.joined(worker, hello.slots, hello.labels, now))
 
-    async def _done(self, worker: str, line: Done, now: float) -> None:
+    def _rejoin(self, worker: str, now: float) -> None:
+        """A worker that was given up speaks again: its attempts do not count, but it can work."""
+        hello = self._hellos.get(worker)
+        if hello is not None and not self.scheduler.knows(worker):
+            self._note_event("worker back", worker)
+            self._do(self.scheduler.joined(worker, hello.slots, hello.labels, now))
+
+    def _resize(self, worker: str, line: Capacity, now: float) -> None:
+        if (hello := self._hellos.get(worker)) is not None:
+            self._hellos[worker] = replace(hello, slots=line.slots)
+            self._note_event("capacity", f"{worker}: {line.slots} {line.reason}")
+            self._do(self.scheduler.resized(worker, line.slots, now))
+
+    def _charge(self, line: Progress, now: float) -> None:
+        task, number = _parts(line.attempt)
+        if line.cost:
+            self._outbox.write(lambda ledger: ledger.charge(task, number, line.cost))
+        self._do(self.scheduler.progress(task, number, line.cost, now))
+
+    def _done(self, worker: str, line: Done, now: float) -> None:
         task, number = _parts(line.attempt)
         result = line.result
-        acts = self.scheduler.done(task, number, result.outcome, result.cost, now, transient=line.transient)
-        if not acts:  # it no longer counts: its files stay
-            await self._engine.send(worker, Acknowledge(line.attempt))
-            return
-        if isinstance(acts[0], Final):
-            self._unwritten.append((worker, replace(result, worker=worker)))
+        acts = self.scheduler.done(
+            task, number, result.outcome, result.cost, now, transient=line.transient, uncounted=line.uncounted
+        )
+        if result.cost:
+            self._outbox.write(lambda ledger: ledger.charge(task, number, result.cost))
+        if acts and isinstance(acts[0], Final):
+            waited = self._claimed.pop(task, self._created) - self._created
+            seconds = replace(result.seconds, queue=round(waited, 3))
+            self._outbox.finish(replace(result, worker=worker, seconds=seconds))
             acts = acts[1:]
-        else:
-            await self._engine.send(worker, Acknowledge(line.attempt))
-        await self._do(acts)
+        self._outbox.send(worker, Acknowledge(line.attempt))  # also if it no longer counts: its files stay
+        self._do(acts)
 
-    async def _flush(self) -> None:
-        """Store the results that have come, and tell the workers."""
-        if not self._unwritten:
-            return
-        taken, self._unwritten = self._unwritten, []
-        stored = self._ledger.finish([result for _, result in taken], time.time())
-        self._folder.append([encode(result) for result in stored])
-        for worker, result in taken:
-            await self._engine.send(worker, Acknowledge(attempt_id(result.id, result.attempt)))
-        for result in stored:
-            self._on_result(result)
+    async def _flush(self) -> bool:
+        """Store and send what was decided. False while the disk is full: nothing is started, results wait."""
+        try:
+            await self._outbox.flush()
+        except (LedgerFull, OSError) as error:
+            self.scheduler.paused = True
+            if time.monotonic() - self._warned >= WARN_S:
+                self._warned = time.monotonic()
+                text = f"{error}. No tasks are started until it can be written; results wait at the workers."
+                self.problems.append(text)
+                log.warning("%s", text)
+            return False
+        self.scheduler.paused = False
+        return self._outbox.is_empty
 
-    async def _do(self, acts: Sequence[Act]) -> None:
-        starts = [act for act in acts if isinstance(act, Start)]
+    def _do(self, acts: Sequence[Act]) -> None:
+        now = time.time()
+        starts = [(act.task, act.number, act.worker) for act in acts if isinstance(act, Start)]
         if starts:
-            self._ledger.claim([(act.task, act.number, act.worker) for act in starts], time.time())
+            self._outbox.write(lambda ledger: ledger.claim(starts, now))
         for act in acts:
             match act:
                 case Start():
-                    await self._engine.send(act.worker, self._order(act))
+                    self._claimed[act.task] = time.monotonic()
+                    self._outbox.send(act.worker, self._order(act))
                 case StopAttempt():
-                    await self._engine.send(act.worker, Stop(attempt_id(act.task, act.number)))
-                case Again():
-                    self._ledger.end_attempt(act.task, act.number, act.reason, time.time())
+                    self._outbox.send(act.worker, Stop(attempt_id(act.task, act.number)))
+                case Again(task, number, reason):
+                    self._end(task, number, reason, now)
                 case Final():
-                    await self._give_up(act)
+                    self._give_up(act)
+        if acts:
+            self._changed.set()
 
-    async def _give_up(self, act: Final) -> None:
+    def _end(self, task: str, number: int, reason: str, now: float) -> None:
+        self._outbox.write(lambda ledger: ledger.end_attempt(task, number, reason, now))
+
+    def _give_up(self, act: Final) -> None:
         task = self._tasks[act.task]
         result = Result(act.task, act.number, act.outcome, task.hash, error=act.error, labels=task.task.labels)
-        self._unwritten.append(("", result))
+        self._outbox.finish(result)
 
     def _order(self, act: Start) -> Order:
         task = self._tasks[act.task]
@@ -191,18 +254,25 @@ class Coordinator:
             base=self._bases.get(act.task),
             sandbox=self._options.sandbox,
             keep=self._options.keep,  # type: ignore[arg-type]
+            run=self._run,
+            mirror=self._options.mirror,
         )
 
     def _note(self, kind: str, about: str) -> None:
+        """For the user and for the ledger."""
         self.problems.append(about)
-        self._ledger.note(kind, about, time.time())
+        self._note_event(kind, about)
+
+    def _note_event(self, kind: str, about: str) -> None:
+        now = time.time()
+        self._outbox.write(lambda ledger: ledger.note(kind, about, now))
 
 
 def recover(folder: FleetFolder, ledger: Ledger, tasks: Sequence[NamedTask]) -> list[Result]:
     """At a start: take results that workers have written and an earlier coordinator did not store."""
-    numbers, found = ledger.numbers(), []
+    under_way, found = ledger.open_attempts(), []
     for task in tasks:
-        number = numbers.get(task.id, 0)
+        number = under_way.get(task.id, 0)
         result = folder.stored_result(task.id, number) if number else None
         if result is not None and result.task_hash == task.hash and result.outcome not in ("failed", "stopped"):
             found.append(result)

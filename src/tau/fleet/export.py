@@ -1,10 +1,11 @@
-"""Results of a fleet in other formats."""
+"""Results of a fleet in other formats: as text to stdout or a file, as a database or Parquet to a file."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,46 +13,90 @@ from typing import Any
 
 from tau.errors import UsageError
 from tau.fleet.folder import FleetFolder
+from tau.fleet.parquet import write_parquet
+from tau.store.ledger import LedgerError
 
 COLUMNS = ("id", "attempt", "outcome", "error", "cost", "turns", "toolCalls", "model", "worker", "base")
 
 
-def _records(folder: FleetFolder) -> Iterator[dict[str, Any]]:
-    for record in folder.ledger(read_only=True).results():
-        yield json.loads(record)
+def records_of(folder: FleetFolder) -> Iterator[dict[str, Any]]:
+    """The final results, in the order of the tasks. Raises UsageError."""
+    with folder.view() as view:
+        for record in view.results():
+            yield json.loads(record)
 
 
-def _jsonl(folder: FleetFolder) -> bytes:
-    return b"".join(record + b"\n" for record in folder.ledger(read_only=True).results())
+def _jsonl(folder: FleetFolder) -> Iterator[bytes]:
+    with folder.view() as view:
+        for record in view.results():
+            yield record + b"\n"
 
 
-def _csv(folder: FleetFolder) -> bytes:
+def _csv(folder: FleetFolder) -> Iterator[bytes]:
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, extrasaction="ignore")
     writer.writeheader()
-    writer.writerows(_records(folder))
-    return text.getvalue().encode()
+    for record in records_of(folder):
+        writer.writerow(record)
+        yield text.getvalue().encode()
+        text.seek(0)
+        text.truncate()
+    yield text.getvalue().encode()
 
 
-def _swebench(folder: FleetFolder) -> bytes:
+def _swebench(folder: FleetFolder) -> Iterator[bytes]:
     """Predictions as SWE-bench's harness reads them."""
-    lines = []
-    for record in _records(folder):
+    for record in records_of(folder):
         path = folder.attempt(record["id"], record["attempt"]) / "patch.diff"
         patch = path.read_text(errors="replace") if path.exists() else ""
-        lines.append({"instance_id": record["id"], "model_name_or_path": record["model"], "model_patch": patch})
-    return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+        line = {"instance_id": record["id"], "model_name_or_path": record["model"], "model_patch": patch}
+        yield json.dumps(line).encode() + b"\n"
 
 
-FORMATS: dict[str, Callable[[FleetFolder], bytes]] = {"jsonl": _jsonl, "csv": _csv, "swebench": _swebench}
+def _sqlite(folder: FleetFolder, to: Path) -> None:
+    with folder.view() as view:
+        view.copy_to(to)
+
+
+def _parquet(folder: FleetFolder, to: Path) -> None:
+    write_parquet(records_of(folder), to)
+
+
+TEXTS: dict[str, Callable[[FleetFolder], Iterator[bytes]]] = {"jsonl": _jsonl, "csv": _csv, "swebench": _swebench}
+FILES: dict[str, Callable[[FleetFolder, Path], None]] = {"sqlite": _sqlite, "parquet": _parquet}
+FORMATS = (*TEXTS, *FILES)
 
 
 def export(folder: FleetFolder, format: str, to: Path | None) -> None:
-    data = FORMATS[format](folder)
+    """Write the results. A file appears complete, or not at all. Raises UsageError."""
     if to is None:
-        sys.stdout.buffer.write(data)
+        if format in FILES:
+            raise UsageError(f"--format {format} needs a file: -o FILE")
+        for part in TEXTS[format](folder):
+            sys.stdout.buffer.write(part)
         return
+    replace_file(to, lambda draft: _write(folder, format, draft))
+
+
+def _write(folder: FleetFolder, format: str, to: Path) -> None:
+    if format in FILES:
+        FILES[format](folder, to)
+        return
+    with to.open("wb") as file:
+        file.writelines(TEXTS[format](folder))
+
+
+def replace_file(to: Path, write: Callable[[Path], None]) -> None:
+    """Let `write` make a file beside `to`, and put it in its place. Raises UsageError."""
+    draft = to.with_name(f".{to.name}.{os.getpid()}.partial")
     try:
-        to.write_bytes(data)
+        draft.unlink(missing_ok=True)
+        write(draft)
+        draft.chmod(0o600)
+        draft.replace(to)
     except OSError as error:
         raise UsageError(f"{to}: {error.strerror}") from None
+    except LedgerError as error:
+        raise UsageError(str(error)) from None
+    finally:
+        draft.unlink(missing_ok=True)

@@ -8,30 +8,42 @@ import os
 import platform
 import shutil
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from tau import __version__
 from tau.core.fleet.scheduler import Limits
-from tau.core.fleet.tasks import Mistake, NamedTask, read_task, read_tasks
+from tau.core.fleet.tasks import NamedTask
 from tau.errors import UsageError
+from tau.fleet.added_tasks import Tasks, named_tasks
+from tau.fleet.callbacks import Check, OnResult, Prepare, check_unstored, checking_engine
+from tau.fleet.checks import check_money, check_sandbox, resolve_bases
+from tau.fleet.cleanup import clean_up
 from tau.fleet.coordinator import Coordinator, FleetOptions, recover
 from tau.fleet.engines import Engine
-from tau.fleet.engines.pipes import PipeEngine, local_command
+from tau.fleet.engines.choice import Place, make_engine
 from tau.fleet.folder import FleetFolder
-from tau.fleet.git import GitError, resolve
+from tau.fleet.stopping import take_requests
+from tau.fleet.workspace import remove_leftovers
 from tau.records.base import Value, convert, encode, parse
 from tau.records.fleet import Result, Task
 from tau.store.ledger import Ledger, StoredTask
 from tau.store.paths import agent_dir
 
 Changed = Literal["refuse", "redo", "keep"]
-MAX_SHOWN_MISTAKES = 20
 
 
 class FleetConfig(Value):
-    """How a fleet runs. `workers` are command lines; without any, `worker_count` local processes."""
+    """How a fleet runs. `workers` are command lines; without any, `worker_count` local processes.
+
+    `concurrency` is the number of agents at once, `per_provider` and `per_repo` that for one provider or repository,
+    `per_worker` that of one worker process. `max_cost` is in dollars, for the whole fleet: every task then needs a
+    `maxCost` of its own. `sandbox` is for tasks that name none. `keep` says which work folders are kept ("never",
+    "failed", "always"), `changed` what happens to tasks that are not what they were ("refuse", "redo", "keep").
+    `mirror` is a folder for copies of repositories that a URL names.
+    """
 
     concurrency: int = 8
     per_provider: int | None = None
@@ -40,26 +52,48 @@ class FleetConfig(Value):
     worker_count: int = 0
     per_worker: int = 50
     workers: Sequence[str] = ()
+    worker_memory: int = 2 * 1024**3
     engine: str = "local"
     sandbox: str = "none"
     keep: str = "never"
     changed: Changed = "refuse"
     drain_s: float = 600.0
+    telemetry: bool = False
+    mirror: str | None = None
 
 
 class Fleet:
-    """`async with Fleet("runs/today") as fleet: await fleet.add(tasks); async for result in fleet.results(): …`"""
+    """Tasks in, results out. `out` is the folder of the fleet; the same again goes on where it was.
 
-    def __init__(self, out: str | os.PathLike[str], **config: Any) -> None:
+        async with tau.fleet.Fleet("runs/today", concurrency=100) as fleet:
+            await fleet.add(tasks)
+            async for result in fleet.results():
+                ...
+
+    `prepare` is called with each task that is added and returns the task to use. `check` is called with each result
+    whose outcome would be `done`, and says whether the task is solved. Both run in this process; `check` may be a
+    coroutine function. `config` are the fields of `FleetConfig`.
+    """
+
+    def __init__(
+        self,
+        out: str | os.PathLike[str],
+        *,
+        prepare: Prepare | None = None,
+        check: Check | None = None,
+        **config: Any,
+    ) -> None:
         """Raises UsageError if another process works on the folder, or its ledger cannot be used."""
         self.config = FleetConfig(**config)
         self.folder = FleetFolder(Path(out).absolute())
+        self.coordinator: Coordinator | None = None
+        self._prepare = prepare
+        self._check = check
         self._ledger: Ledger | None = None
         self._lock: Any = None
-        self._results: asyncio.Queue[Result | None] = asyncio.Queue()
-        self.coordinator: Coordinator | None = None
 
     async def __aenter__(self) -> Fleet:
+        """Create or find the folder, and lock it."""
         self.folder.create()
         self._lock = self.folder.locked()
         self._lock.__enter__()
@@ -73,13 +107,24 @@ class Fleet:
 
     @property
     def ledger(self) -> Ledger:
+        """The ledger of the fleet."""
         if self._ledger is None:
             raise UsageError("Open the fleet first: `async with Fleet(…) as fleet`.")
         return self._ledger
 
-    async def add(self, tasks: Iterable[NamedTask | Mapping[str, Any]]) -> int:
-        """Add tasks; those that are there already stay. Returns how many are new. Raises UsageError."""
-        named = [task if isinstance(task, NamedTask) else _named(task) for task in tasks]
+    async def add(self, tasks: Tasks, defaults: Mapping[str, Any] | None = None) -> int:
+        """Add tasks; those that are there already stay. Returns how many are new. Raises UsageError.
+
+        `tasks` are records, mappings with the fields of the task file, or the path of a task file; `defaults` are
+        fields for those that lack them.
+        """
+        before = len(self.ledger.tasks())
+        await self.add_tasks(tasks, defaults)
+        return len(self.ledger.tasks()) - before
+
+    async def add_tasks(self, tasks: Tasks, defaults: Mapping[str, Any] | None = None) -> list[str]:
+        """Add tasks, as `add` does. Returns their ids."""
+        named = named_tasks(tasks, defaults or {}, self._prepare)
         known = {one.id: one.hash for one in self.ledger.tasks()}
         changed = [task for task in named if known.get(task.id, task.hash) != task.hash]
         if changed and self.config.changed == "refuse":
@@ -88,58 +133,105 @@ class Fleet:
                 + (f", and {len(changed) - 1} more are not" if len(changed) > 1 else "")
                 + ". Use --changed redo to do changed tasks again, or --changed keep to leave them."
             )
+        kept = self.config.changed == "keep"
+        self.folder.copy_tasks(
+            task.task for task in named if task.id not in known or (known[task.id] != task.hash and not kept)
+        )
         with self.ledger.transaction():
             if self.config.changed == "redo":
                 for task in changed:
                     self.ledger.replace_task(task.id, task.hash, task.task)
-            return self.ledger.add([(task.id, task.hash, task.task) for task in named], time.time())
+            self.ledger.add([(task.id, task.hash, task.task) for task in named], time.time())
+        return [task.id for task in named]
 
-    async def run(self, on_result: Callable[[Result], None] = lambda result: None) -> Mapping[str, int]:
-        """Work until every task has a result. Returns the number of tasks by outcome; "" counts those without one."""
+    async def run(
+        self, on_result: OnResult = lambda result: None, *, only: Sequence[str] | None = None
+    ) -> Mapping[str, int]:
+        """Work until every task has a result. Returns the number of tasks by outcome; "" counts those without one.
+
+        `only` are ids, in the order in which they should begin; None means all tasks of the fleet.
+        """
+        await check_unstored(self.folder, self.ledger.open_attempts(), self._check)
         self._write_about()
+        take_requests(self.folder)  # of those who wanted to stop an earlier run
         tasks = [_stored(one) for one in self.ledger.open_tasks()]
         for result in recover(self.folder, self.ledger, tasks):
             on_result(result)
         self.folder.rewrite_results(self.ledger.results())
-        tasks = [_stored(one) for one in self.ledger.open_tasks()]
-        if not tasks:
-            return self.ledger.counts()
-        self._check_money(tasks)
-        bases = await resolve_bases(tasks)
-        config = self.config
-        limits = Limits(config.concurrency, config.per_provider, config.per_repo, config.max_cost)
-        options = FleetOptions(limits, config.sandbox, config.keep, config.drain_s)
-        self.coordinator = Coordinator(
-            self.folder, self.ledger, self._engine(), tasks, options, bases, on_result=on_result
-        )
-        await self.coordinator.run()
-        return self.ledger.counts()
+        waiting = self._open_tasks(only)
+        if waiting:
+            config = self.config
+            check_money(waiting, config.max_cost)
+            bases = await resolve_bases(waiting, self.mirror)
+            if not config.workers and config.engine == "local":
+                await check_sandbox(waiting, config.sandbox)
+            limits = Limits(config.concurrency, config.per_provider, config.per_repo, config.max_cost)
+            options = FleetOptions(limits, config.sandbox, config.keep, config.drain_s, config.mirror)
+            engine = checking_engine(self._engine(), self._check)
+            self.coordinator = Coordinator(
+                self.folder, self.ledger, engine, waiting, options, bases, on_result=on_result
+            )
+            try:
+                await self.coordinator.run()
+            finally:
+                await clean_up(self.folder.path / "local", waiting, config.keep)
+        return self.counts(only)
 
-    async def results(self) -> AsyncIterator[Result]:
-        """Run the fleet, and yield each final result when it is there."""
+    async def results(self, *, only: Sequence[str] | None = None) -> AsyncIterator[Result]:
+        """Run the fleet, and yield each final result when it is there; results of earlier runs first."""
+        queue: asyncio.Queue[Result | None] = asyncio.Queue()
+        wanted = None if only is None else set(only)
+        for result in self.stored_results():
+            if wanted is None or result.id in wanted:
+                queue.put_nowait(result)
 
         async def run() -> None:
             try:
-                await self.run(self._results.put_nowait)
+                await self.run(queue.put_nowait, only=only)
             finally:
-                self._results.put_nowait(None)
+                queue.put_nowait(None)
 
         running = asyncio.create_task(run())
         try:
-            while (result := await self._results.get()) is not None:
-                yield result
+            while (one := await queue.get()) is not None:
+                yield one
             await running
         finally:
             running.cancel()
+            await asyncio.wait([running])  # it ends its workers
+
+    def stored_results(self) -> Iterator[Result]:
+        """The final results that the ledger holds, in the order of the tasks."""
+        for record in self.ledger.results():
+            yield convert(parse(record), Result)
+
+    def counts(self, only: Sequence[str] | None = None) -> dict[str, int]:
+        """The number of tasks by outcome, of all or of some; "" counts those without a result."""
+        if only is None:
+            return dict(self.ledger.counts())
+        outcomes = self.ledger.outcomes()
+        return dict(Counter(outcomes.get(id, "") for id in only))
+
+    def _open_tasks(self, ids: Sequence[str] | None) -> list[NamedTask]:
+        found = {one.id: _stored(one) for one in self.ledger.open_tasks()}
+        return list(found.values()) if ids is None else [found[id] for id in ids if id in found]
+
+    @property
+    def mirror(self) -> Path:
+        """Where copies of repositories that a URL names are, on this machine."""
+        return Path(self.config.mirror) if self.config.mirror else self.folder.path / "local" / "mirrors"
 
     def _engine(self) -> Engine:
         config, root = self.config, self.folder.path / "local"
         self._share_models(root / "agent")
-        if config.workers:
-            return PipeEngine(list(config.workers), self.folder.path / "logs")
+        if config.keep == "never":
+            remove_leftovers(root)
+        environment = {**os.environ, "TAU_TELEMETRY": "1"} if config.telemetry else None
         per_worker = min(config.per_worker, config.concurrency)
         count = config.worker_count or min(os.cpu_count() or 1, -(-config.concurrency // per_worker))
-        return PipeEngine([local_command(root, per_worker)] * max(1, count), self.folder.path / "logs")
+        logs = self.folder.path / "logs"
+        place = Place(root, logs, per_worker, max(1, count), config.worker_memory, environment)
+        return make_engine("command" if config.workers else config.engine, config.workers, place)
 
     def _share_models(self, to: Path) -> None:
         """Workers know the user's models, and nothing else of their folder; keys come from the environment."""
@@ -147,12 +239,6 @@ class Fleet:
         source = agent_dir() / "models.json"
         if source.exists():
             shutil.copyfile(source, to / "models.json")
-
-    def _check_money(self, tasks: Sequence[NamedTask]) -> None:
-        if self.config.max_cost is not None:
-            without = next((task.id for task in tasks if task.task.budget.max_cost is None), None)
-            if without is not None:
-                raise UsageError(f"Task {without} has no budget.maxCost: with --max-cost every task needs one.")
 
     def _write_about(self) -> None:
         about = {
@@ -165,66 +251,28 @@ class Fleet:
         self.folder.about.write_text(json.dumps(about, indent=2) + "\n")
 
 
-async def run(tasks: Iterable[Mapping[str, Any]], out: str | os.PathLike[str], **config: Any) -> list[Result]:
-    """Run tasks as a fleet and return their results, in the order of the tasks."""
-    async with Fleet(out, **config) as fleet:
-        await fleet.add(tasks)
-        await fleet.run()
-        return [convert(parse(record), Result) for record in fleet.ledger.results()]
+async def run(
+    tasks: Tasks,
+    out: str | os.PathLike[str],
+    *,
+    defaults: Mapping[str, Any] | None = None,
+    prepare: Prepare | None = None,
+    check: Check | None = None,
+    on_result: OnResult = lambda result: None,
+    **config: Any,
+) -> list[Result]:
+    """Run tasks as a fleet and return their results, in the order of the tasks.
 
-
-def load_tasks(path: Path, defaults: Mapping[str, Any]) -> list[NamedTask]:
-    """The tasks of a file. Raises UsageError with the line and field of the first mistakes."""
-    try:
-        with path.open("rb") as file:
-            tasks, mistakes = read_tasks(_lines(file), defaults)
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from None
-    if mistakes:
-        raise UsageError(_told(path, mistakes))
-    if not tasks:
-        raise UsageError(f"{path} has no tasks.")
-    return tasks
-
-
-def _lines(file: Any) -> Iterable[bytes]:
-    """Lines, cut at 2 MiB: a longer one is refused anyway."""
-    while line := file.readline(2 * 1024 * 1024):
-        while not line.endswith(b"\n") and (more := file.readline(2 * 1024 * 1024)):
-            if more.endswith(b"\n"):
-                break
-        yield line
-
-
-def _told(path: Path, mistakes: Sequence[Mistake]) -> str:
-    shown = [f"{path}:{mistake.line}: {mistake.text}" for mistake in mistakes[:MAX_SHOWN_MISTAKES]]
-    more = len(mistakes) - len(shown)
-    return "\n".join([*shown, *([f"… and {more} more"] if more else [])])
-
-
-def _named(fields: Mapping[str, Any]) -> NamedTask:
-    found = read_task(encode(dict(fields)), {})
-    if isinstance(found, str):
-        raise UsageError(f"A task is not valid: {found}")
-    return found
+    `tasks` are records, mappings with the fields of the task file, or the path of a task file; `defaults` are fields
+    for those that lack them. `out` is the folder of the fleet: called again with the same one, it goes on where it was.
+    The other arguments are those of `Fleet`. Tasks without a result (`max_cost` was reached) are missing in the list.
+    """
+    async with Fleet(out, prepare=prepare, check=check, **config) as fleet:
+        ids = await fleet.add_tasks(tasks, defaults)
+        await fleet.run(on_result, only=ids)
+        found = {result.id: result for result in fleet.stored_results()}
+        return [found[id] for id in ids if id in found]
 
 
 def _stored(stored: StoredTask) -> NamedTask:
     return NamedTask(stored.id, stored.hash, convert(parse(stored.line), Task))
-
-
-async def resolve_bases(tasks: Sequence[NamedTask]) -> dict[str, str]:
-    """The commit of each task with a repository, resolved once. Raises UsageError."""
-    known: dict[tuple[str, str | None], str] = {}
-    bases: dict[str, str] = {}
-    for task in tasks:
-        repo, base = task.task.repo, task.task.base
-        if repo is None or task.task.workspace in ("copy", "in-place"):
-            continue
-        if (repo, base) not in known:
-            try:
-                known[repo, base] = await resolve(repo, base)
-            except (GitError, OSError) as error:
-                raise UsageError(f"Task {task.id}: repo {repo}: {error}") from None
-        bases[task.id] = known[repo, base]
-    return bases

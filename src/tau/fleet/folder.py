@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tau.errors import UsageError
-from tau.records.base import BadRecord, convert, parse
-from tau.records.fleet import Result
+from tau.records.base import BadRecord, convert, encode, parse
+from tau.records.fleet import Result, Task
 from tau.store.ledger import Ledger, LedgerError
+from tau.store.ledger_view import LedgerView
 
 
 class FleetFolder:
@@ -20,6 +22,8 @@ class FleetFolder:
         self.tasks = path / "tasks"
         self.results = path / "results.jsonl"
         self.about = path / "fleet.json"
+        self.stop_requests = path / "stop"
+        self.task_copies = path / "tasks.jsonl"  # every task that was added, for `tau fleet repair`
 
     def create(self) -> None:
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -39,6 +43,21 @@ class FleetFolder:
             raise UsageError(str(error)) from None
 
     @contextmanager
+    def view(self) -> Iterator[LedgerView]:
+        """The ledger for those who only look. Raises UsageError if there is none, or it cannot be read."""
+        path = self.path / "ledger.db"
+        if not path.exists():
+            raise UsageError(f"{self.path} is not the folder of a fleet: it has no ledger.db.")
+        try:
+            view = LedgerView(path)
+        except LedgerError as error:
+            raise UsageError(str(error)) from None
+        try:
+            yield view
+        finally:
+            view.close()
+
+    @contextmanager
     def locked(self) -> Iterator[None]:
         """One coordinator for a folder. Raises UsageError with its process id if there is another."""
         handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -54,14 +73,46 @@ class FleetFolder:
         finally:
             os.close(handle)
 
+    def coordinator(self) -> int | None:
+        """The process that works on this folder, if there is one."""
+        try:
+            handle = os.open(self.path / "lock", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            pid = os.pread(handle, 32, 0).decode(errors="replace").strip()
+            return int(pid) if pid.isdigit() else 0
+        finally:
+            os.close(handle)
+        return None
+
+    def started(self) -> float:
+        """When the last run of the coordinator began; 0 if that is not known."""
+        with suppress(OSError, BadRecord, TypeError, KeyError):
+            return float(parse(self.about.read_bytes())["started"])
+        return 0.0
+
     def stored_result(self, task: str, number: int) -> Result | None:
         """The result that a worker has written for an attempt."""
         return read_result(self.attempt(task, number) / "result.json")
 
+    def copy_tasks(self, tasks: Iterable[Task]) -> None:
+        """Keep the lines of tasks beside the ledger, so that it can be made again from them."""
+        handle = os.open(self.task_copies, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        with open(handle, "ab") as file:
+            file.write(b"\n" if file.tell() else b"")  # the line before may be torn
+            file.writelines(encode(task) + b"\n" for task in tasks)
+            file.flush()
+            os.fsync(file.fileno())
+
     def append(self, lines: list[bytes]) -> None:
         handle = os.open(self.results, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            os.write(handle, b"".join(line + b"\n" for line in lines))
+            data = b"".join(line + b"\n" for line in lines)
+            if os.write(handle, data) < len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.results))
         finally:
             os.close(handle)
 

@@ -1,52 +1,70 @@
-"""Progress of a fleet: one line at a terminal, else a line every half minute."""
+"""Progress of a fleet: a line or a table that is redrawn at a terminal, else a line every half minute."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
+import asyncio
+import os
+from collections.abc import Callable, Iterable
 from typing import TextIO
 
-from tau.records.fleet import Result
+from tau.core.text.terminal_text import escape_message
+from tau.fleet import display
+from tau.fleet.snapshot import Snapshot
 
 EVERY_S = 30.0
-REDRAW_S = 0.1
+REDRAW_S = 1.0
+DEFAULT_COLUMNS = 80
 
 
 class Progress:
-    def __init__(self, total: int, counts: Mapping[str, int], to: TextIO) -> None:
-        self._total = total
-        self._before = total - counts.get("", 0)
-        self._counts = {name: count for name, count in counts.items() if name}
-        self._cost = 0.0
-        self._done = 0
+    """`take` returns a snapshot; `watch` asks for the table."""
+
+    def __init__(self, take: Callable[[], Snapshot], to: TextIO, *, watch: bool = False) -> None:
+        self._take = take
         self._to = to
-        self._is_terminal = to.isatty()
-        self._started = time.monotonic()
-        self._shown = self._started
+        self._watch = watch
+        self._is_terminal = to.isatty() and os.environ.get("TERM") != "dumb"
+        self._drawn = 0  # lines of the terminal that the next drawing replaces
 
-    def on_result(self, result: Result) -> None:
-        self._counts[result.outcome] = self._counts.get(result.outcome, 0) + 1
-        self._cost += result.cost
-        self._done += 1
-        now = time.monotonic()
-        if now - self._shown >= (REDRAW_S if self._is_terminal else EVERY_S):
-            self._shown = now
-            self._show(now)
+    async def run(self) -> None:
+        """Show progress until cancelled."""
+        while True:
+            await asyncio.sleep(REDRAW_S if self._is_terminal else EVERY_S)
+            self.show()
 
-    def _line(self, now: float) -> str:
-        per_second = self._done / max(0.001, now - self._started)
-        left = (self._total - self._before - self._done) / per_second if per_second else 0
-        outcomes = ", ".join(f"{count} {name}" for name, count in self._counts.items())
-        cost = f", ${self._cost:.2f}" if self._cost else ""
-        ended = self._before + self._done
-        return f"{ended} of {self._total}: {outcomes}{cost}, {per_second * 3600:,.0f} tasks/h, {left:.0f} s left"
+    def show(self) -> None:
+        snapshot = self._take()
+        if not self._is_terminal:
+            self._write([display.line(snapshot)])
+        elif self._watch:
+            self._draw(display.table(snapshot))
+        else:
+            self._draw([display.line(snapshot)])
 
-    def _show(self, now: float) -> None:
-        line = self._line(now)
-        self._to.write(f"\r\x1b[K{line}" if self._is_terminal else line + "\n")
+    def _draw(self, lines: Iterable[str]) -> None:
+        columns = self._columns()
+        shown = [escape_message(line)[: columns - 1] for line in lines]
+        self._erase()
+        self._write(shown)
+        self._drawn = len(shown)
+
+    def end(self, *, keep: bool = False) -> None:
+        """Remove what is drawn; `keep` leaves it."""
+        if not keep:
+            self._erase()
+        self._drawn = 0
+
+    def _erase(self) -> None:
+        if self._drawn:
+            self._to.write(f"\x1b[{self._drawn}A\r\x1b[J")
+            self._to.flush()
+
+    def _write(self, lines: Iterable[str]) -> None:
+        self._to.write("".join(f"{line}\n" for line in lines))
         self._to.flush()
 
-    def end(self) -> None:
-        if self._is_terminal:
-            self._to.write("\r\x1b[K")
-            self._to.flush()
+    def _columns(self) -> int:
+        try:
+            return max(20, os.get_terminal_size(self._to.fileno()).columns)
+        except (OSError, ValueError):
+            return DEFAULT_COLUMNS

@@ -18,6 +18,7 @@ from typing import Any
 from tau import __version__
 from tau.errors import TauError
 from tau.fleet.attempt import AttemptRun
+from tau.fleet.capacity import CapacityWatch, is_disk_full
 from tau.fleet.git import GitError
 from tau.records.base import BadRecord, convert, encode, parse, replace
 from tau.records.fleet import Acknowledge, Beat, Begun, Done, FromWorker, Hello, Order, Result, Stop
@@ -29,27 +30,34 @@ log = logging.getLogger(__name__)
 
 
 class Worker:
-    def __init__(self, root: Path, slots: int, labels: Mapping[str, Any]) -> None:
+    def __init__(self, root: Path, slots: int, labels: Mapping[str, Any], memory: int = 0) -> None:
         self._root = root
         self._slots = slots
         self._labels = dict(labels)
+        self._capacity = CapacityWatch(root, slots, memory)
         self._attempts: dict[str, asyncio.Task[None]] = {}
         self._acknowledged: dict[str, asyncio.Event] = {}
         self._removals: set[asyncio.Task[None]] = set()
         self._lock = threading.Lock()
 
     async def serve(self, lines: asyncio.StreamReader) -> None:
-        """Work until the input ends."""
+        """Work until the input ends, or until it has used too much memory and is idle."""
         self._root.mkdir(parents=True, exist_ok=True)
         (self._root / "agent").mkdir(mode=0o700, exist_ok=True)
         self._say(Hello(__version__, self._slots, self._labels, os.getpid()))
-        beating = asyncio.create_task(self._beat())
+        beating, reading = asyncio.create_task(self._beat()), asyncio.create_task(self._read(lines))
         try:
-            while line := await lines.readline():
-                self._take(line)
+            done, _ = await asyncio.wait((beating, reading), return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()  # raises what ended it
         finally:
             beating.cancel()
+            reading.cancel()
             await self._stop_all()
+
+    async def _read(self, lines: asyncio.StreamReader) -> None:
+        while line := await lines.readline():
+            self._take(line)
 
     def _take(self, line: bytes) -> None:
         try:
@@ -77,11 +85,13 @@ class Worker:
                 raise
             except Exception as error:
                 log.exception("an attempt broke off")
-                result = run.result
-                run.transient = True
-                self._say(Done(order.attempt, _failed(result, error), True))
+                result = _failed(run.result, error)
+                if is_disk_full(error):
+                    self._capacity.disk_full()
+                    self._look_at_capacity()  # before the result: the next attempt must not come here
+                self._say(Done(order.attempt, result, True, is_disk_full(error)))
             else:
-                self._say(Done(order.attempt, result, run.transient))
+                self._say(Done(order.attempt, result, run.transient, run.uncounted))
             with suppress(TimeoutError):
                 async with asyncio.timeout(ACK_TIMEOUT_S):
                     await acknowledged.wait()
@@ -93,9 +103,15 @@ class Worker:
                 removal.add_done_callback(self._removals.discard)
 
     async def _beat(self) -> None:
-        while True:
+        """Until the worker has used too much memory and is idle."""
+        while self._attempts or not self._capacity.is_worn:
             await asyncio.sleep(BEAT_S)
             self._say(Beat(list(self._attempts)))
+            self._look_at_capacity()
+
+    def _look_at_capacity(self) -> None:
+        if (changed := self._capacity.look()) is not None:
+            self._say(changed)
 
     async def _stop_all(self) -> None:
         tasks = list(self._attempts.values())
@@ -120,21 +136,26 @@ async def _removed(run: AttemptRun) -> None:
 
 
 def _failed(result: Result, error: Exception) -> Result:
-    return replace(result, outcome="failed", error=f"{type(error).__name__}: {error}")
+    kind = "worker_disk" if is_disk_full(error) else type(error).__name__
+    return replace(result, outcome="failed", error=f"{kind}: {error}")
 
 
 def _is_good(result: Result) -> bool:
     return result.outcome in ("done", "solved")
 
 
-async def serve(root: Path, slots: int, labels: Mapping[str, Any]) -> None:
+async def serve(root: Path, slots: int, labels: Mapping[str, Any], memory: int) -> None:
     reader = asyncio.StreamReader(limit=4 * 1024 * 1024)
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
-    await Worker(root, slots, labels).serve(reader)
+    await Worker(root, slots, labels, memory).serve(reader)
 
 
-def main(root: str, slots: int, labels: Mapping[str, Any]) -> int:
+def main(root: str, slots: int, labels: Mapping[str, Any], memory: int = 0) -> int:
     with suppress(TauError):
-        asyncio.run(serve(Path(root), slots, labels))
+        asyncio.run(serve(Path(root), slots, labels, memory))
+    if os.environ.get("TAU_TELEMETRY"):
+        from tau.runtime.telemetry.start import flush
+
+        flush()
     return 0

@@ -7,14 +7,16 @@ import fcntl
 import hashlib
 import os
 import shutil
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Set
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from tau.fleet.git import GitError, git
 from tau.records.fleet import Order, Patch, Workspace
 
 PATCH_LIMIT = 64 * 1024 * 1024
+FICLONE = 0x40049409  # ioctl: share the blocks of a file until one of the two changes
 
 
 def kind_of(order: Order) -> Workspace:
@@ -32,10 +34,11 @@ class WorkFolder:
         name = f"{order.task.id}-{order.number}"
         self.path = Path(order.task.repo or ".") if self._kind == "in-place" else root / "work" / name
         self.base = order.base
+        self._repo = order.task.repo
 
-    async def prepare(self) -> None:
-        """Make the folder. Raises GitError or OSError."""
-        repo = self._order.task.repo
+    async def prepare(self, mirror: str | None = None) -> None:
+        """Make the folder; `mirror` is the local copy of a repository that a URL names. Raises GitError or OSError."""
+        self._repo = repo = mirror or self._repo
         self.path.parent.mkdir(parents=True, exist_ok=True)
         if self._kind == "empty":
             self.path.mkdir(mode=0o700)
@@ -45,9 +48,13 @@ class WorkFolder:
             await git(str(self.path.parent), "clone", "--quiet", "--no-checkout", "--", repo, str(self.path))
             await git(str(self.path), "checkout", "--quiet", "--detach", self.base or "HEAD")
         elif self._kind == "copy" and repo is not None:
-            await asyncio.to_thread(_copy, repo, self.path)
+            await asyncio.to_thread(_copy, repo, self.path, self._own_folders())
         if self.base is None and (self.path / ".git").exists():
             self.base = (await git(str(self.path), "rev-parse", "HEAD")).decode().strip()
+
+    def _own_folders(self) -> set[str]:
+        """The folders of the fleet, which may lie inside a folder that is copied."""
+        return {os.path.realpath(self._root), os.path.realpath(Path(self._order.folder).parent.parent.parent)}
 
     async def _add_worktree(self, repo: str) -> None:
         """Concurrent additions to one repository disturb each other: one at a time, the checkout outside the lock."""
@@ -82,7 +89,7 @@ class WorkFolder:
 
     async def remove(self) -> None:
         """Remove the folder, and the entry of a work tree in its repository."""
-        repo = self._order.task.repo
+        repo = self._repo
         if self._kind == "in-place":
             return
         await asyncio.to_thread(shutil.rmtree, self.path, True)
@@ -91,8 +98,32 @@ class WorkFolder:
                 await git(repo, "worktree", "prune")
 
 
-def _copy(source: str, to: Path) -> None:
-    shutil.copytree(source, to, symlinks=True)
+def remove_leftovers(root: Path) -> None:
+    """At a start: remove the work folders of workers that were killed, in the background."""
+    root.mkdir(parents=True, exist_ok=True)
+    with suppress(OSError):
+        (root / "work").rename(root / f"removed-{os.getpid()}")
+    for old in root.glob("removed-*"):
+        threading.Thread(target=shutil.rmtree, args=(old, True), daemon=True).start()
+
+
+def _copy(source: str, to: Path, without: Set[str]) -> None:
+    def ignored(folder: str, names: list[str]) -> list[str]:
+        real = os.path.realpath(folder)
+        return [name for name in names if os.path.join(real, name) in without]
+
+    shutil.copytree(source, to, symlinks=True, ignore=ignored, copy_function=_copy_file)
+
+
+def _copy_file(source: str, to: str) -> str:
+    """Copy a file, by reference where the file system can."""
+    try:
+        with open(source, "rb") as old, open(to, "wb") as new:
+            fcntl.ioctl(new.fileno(), FICLONE, old.fileno())
+    except OSError:
+        return shutil.copy2(source, to)
+    shutil.copystat(source, to)
+    return to
 
 
 @asynccontextmanager

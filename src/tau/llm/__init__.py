@@ -8,24 +8,18 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
+from typing import TYPE_CHECKING
 
 from tau.core.agent.draft import Draft, MessageDone, ResponseStarted
 from tau.core.checks.secrets import header_secrets, mask_secrets, url_secrets
 from tau.errors import ModelError, shortened
 from tau.llm import apis
-from tau.llm.types import (
-    CallEnvironment,
-    CallOptions,
-    Decoder,
-    ExtensionApi,
-    ModelContext,
-    ModelResult,
-    OfflineApi,
-    Pause,
-    Reader,
-)
+from tau.llm.types import CallEnvironment, CallOptions, ExtensionApi, ModelContext, ModelResult, OfflineApi, Pause
 from tau.records.base import replace
 from tau.records.models import Model
+
+if TYPE_CHECKING:
+    from tau.llm.types import Decoder, Reader
 
 MAX_QUOTED_BYTES = 4096
 

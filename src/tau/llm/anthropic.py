@@ -41,7 +41,7 @@ EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "
 EPHEMERAL = {"type": "ephemeral"}
 # Newer models keep their thoughts to themselves unless a summary is requested.
 SUMMARIZED = {"display": "summarized"}
-_ADAPTIVE = re.compile(r"(?:opus|sonnet)-4[.-][6-9](?!\d)|claude-[a-z]+-[5-9](?!\d)")
+_ADAPTIVE = r"(?:opus|sonnet)-4[.-][6-9](?!\d)|claude-[a-z]+-[5-9](?!\d)"
 
 
 def request(model: Model, context: ModelContext, options: CallOptions) -> ModelRequest:
@@ -138,7 +138,7 @@ def _disabled(model: Model, level: ThinkingLevel) -> dict[str, Any]:
 
 
 def uses_adaptive_thinking(model: Model) -> bool:
-    return bool(_ADAPTIVE.search(model.id)) or (model.compat or {}).get("forceAdaptiveThinking") is True
+    return bool(re.search(_ADAPTIVE, model.id)) or (model.compat or {}).get("forceAdaptiveThinking") is True
 
 
 def token_limits(model: Model, options: CallOptions) -> tuple[int, int]:

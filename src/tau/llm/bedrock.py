@@ -9,7 +9,7 @@ from __future__ import annotations
 import binascii
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from tau.core.agent.draft import Draft
@@ -37,7 +37,6 @@ from tau.llm.types import (
     ModelContext,
     ModelRequest,
     ModelResult,
-    Reader,
     base_url,
     model_headers,
     output_limit,
@@ -46,6 +45,9 @@ from tau.records.base import encode_parts, replace
 from tau.records.messages import Assistant, Image, StopReason, Text, Thinking, ToolCall, ToolResult, Usage, User
 from tau.records.models import Model
 from tau.wire.eventstream import EventStreamDecoder
+
+if TYPE_CHECKING:
+    from tau.llm.types import Reader
 
 ANTHROPIC_API = "bedrock-anthropic-messages"
 VERSION = "bedrock-2023-05-31"

@@ -6,8 +6,7 @@ when its provider is first used.
 A mistake in one provider's entry of models.json disables that entry and is reported; it never affects other models.
 """
 
-from __future__ import annotations
-
+# Without `from __future__ import annotations`: msgspec would compile each annotation of what every start decodes.
 import pkgutil
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
@@ -162,10 +161,14 @@ class CatalogProblem(Value):
         return "This override is ignored." if ".modelOverrides." in inside else "This provider is ignored."
 
     @classmethod
-    def at(cls, place: str, error: BadRecord) -> CatalogProblem:
+    def at(cls, place: str, error: BadRecord) -> "CatalogProblem":
         """`error` may name a place inside of `place`."""
         inside, colon, what = str(error).rpartition(": ")
         return cls(f"{place}.{inside}", what) if colon else cls(place, str(error))
+
+
+def takes_tools(model: Model) -> bool:
+    return bool((model.compat or {}).get("supportsTools", True))
 
 
 def parse_providers(content: Any) -> tuple[dict[str, ProviderConfig], list[CatalogProblem]]:

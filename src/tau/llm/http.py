@@ -52,7 +52,7 @@ class Http:
     """A connection pool with timeouts in seconds; 0 is none.
 
     `connect` is for a connection, `first_byte` for that and the beginning of a response (default: as `idle`), `idle`
-    for every further chunk. `environment` names the proxies.
+    for every further chunk. `environment` names the proxies. `read_interval_s`: see HttpConnection.
     """
 
     def __init__(
@@ -61,9 +61,11 @@ class Http:
         connect: float = 30,
         first_byte: float | None = None,
         environment: Mapping[str, str] = os.environ,
+        read_interval_s: float = 0.0,
     ) -> None:
         self.set_timeouts(idle, connect, first_byte)
         self._environment = environment
+        self._read_interval_s = read_interval_s
         self._context: ssl.SSLContext | None = None
         self._connections: ConnectionPool | None = None
         self._draining: set[asyncio.Task[None]] = set()
@@ -121,7 +123,7 @@ class Http:
         from tau.llm.http_pool import ConnectionPool, ConnectTimeout
 
         if self._connections is None:
-            self._connections = ConnectionPool(self._ssl_context)
+            self._connections = ConnectionPool(self._ssl_context, self._read_interval_s)
         body = list(encode_parts(request.body))
         size = str(sum(map(len, body)))
         try:

@@ -15,6 +15,7 @@ from typing import Any
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
+from tau.concurrency.read_pacing import ReadPacer
 from tau.concurrency.turns import TurnFuture, run_turn
 
 MAX_HEAD_BYTES = 64 * 1024  # headers; also anything else between two chunks of the body
@@ -37,10 +38,11 @@ class HttpConnection(asyncio.BufferedProtocol):
     """One connection, for one exchange at a time.
 
     Data that arrives is handled in a turn: the task that waits for it decodes it before the loop continues. The buffer
-    is reused, because allocating one for every read takes longer than reading a piece of an answer.
+    is reused, because allocating one for every read takes longer than reading a piece of an answer. `read_interval_s`
+    is for pieces that come fast (read_pacing.py); 0 reads each as it comes.
     """
 
-    def __init__(self, open_ones: set[HttpConnection]) -> None:
+    def __init__(self, open_ones: set[HttpConnection], read_interval_s: float = 0.0) -> None:
         self._open = open_ones  # set of the open connections of the pool
         self._loop = asyncio.get_running_loop()
         self._transport: Any = None
@@ -49,6 +51,9 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._deadline: float | None = None  # of the wait in progress
         self._timer: asyncio.TimerHandle | None = None  # runs at the deadline of this wait, or of an earlier one
         self._exchange: HttpExchange | None = None  # the current exchange
+        self._read_interval_s = read_interval_s
+        self._is_full = False  # reading waits until what has arrived is taken
+        self._pacer = ReadPacer(read_interval_s, self._pause_reading, self._resume_reading) if read_interval_s else None
         self.on_idle: Callable[[HttpConnection], None] | None = None
         self.writable = True
         self.closed = False
@@ -84,10 +89,18 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._transport.write(data)
 
     def pause(self) -> None:
-        self._transport.pause_reading()
+        self._is_full = True
+        self._pause_reading()
 
     def resume(self) -> None:
-        if not self.closed:
+        self._is_full = False
+        self._resume_reading()
+
+    def _pause_reading(self) -> None:
+        self._transport.pause_reading()
+
+    def _resume_reading(self) -> None:
+        if not self.closed and not self._is_full:
             self._transport.resume_reading()
 
     def wait(self, deadline: float | None = None) -> TurnFuture:
@@ -130,7 +143,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         await asyncio.sleep(0)  # leave the turn: the transport is still calling this protocol, which is replaced here
         if self._transport.is_closing():
             raise BrokenResponse(f"the proxy closed the connection before the TLS handshake with {host}")
-        inner = HttpConnection(self._open)
+        inner = HttpConnection(self._open, self._read_interval_s)
         self._exchange = None
         self._open.discard(self)  # asyncio reports the end of the connection to the inner protocol only
         try:
@@ -169,6 +182,8 @@ class HttpConnection(asyncio.BufferedProtocol):
             return
         self._exchange.feed(bytes(self._buffer[:nbytes]))
         run_turn(self._loop, self._wake)
+        if self._pacer is not None and self.on_idle is not None and not self.closed:  # else it may be a proxy's answer
+            self._pacer.after_read()
 
     def eof_received(self) -> None:
         if self._exchange is not None:
@@ -180,6 +195,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         self.closed = True
         self._open.discard(self)
         self._stop_timer()
+        if self._pacer is not None:
+            self._pacer.stop()
         if self._exchange is not None:
             self._exchange.on_connection_lost()
         self._wake()

@@ -24,8 +24,8 @@ MAX_REASON_CHARACTERS = 200
 IDLE_TIMEOUT_S = 15  # for unused connections
 HAPPY_EYEBALLS_DELAY_S = 0.25  # before the next address of a host is tried as well
 PORTS = {"http": 80, "https": 443}
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_INVALID_IN_HEADER = re.compile(r"[^\t\x20-\x7e\x80-\xff]")
+_TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+_INVALID_IN_HEADER = r"[^\t\x20-\x7e\x80-\xff]"
 
 
 class ConnectTimeout(OSError):
@@ -57,9 +57,10 @@ class Origin(Value):
 class ConnectionPool:
     """Open connections, and how new ones are made."""
 
-    def __init__(self, context: Callable[[], ssl.SSLContext]) -> None:
-        """`context` is called when the first TLS connection is made."""
+    def __init__(self, context: Callable[[], ssl.SSLContext], read_interval_s: float = 0.0) -> None:
+        """`context` is called when the first TLS connection is made. `read_interval_s`: see HttpConnection."""
         self._context = context
+        self._read_interval_s = read_interval_s
         self._idle: dict[Origin, dict[HttpConnection, asyncio.TimerHandle]] = {}  # with the timer that closes them
         self._open: set[HttpConnection] = set()
 
@@ -164,13 +165,16 @@ class ConnectionPool:
             connection.drop()
             raise
 
+    def _new_connection(self) -> HttpConnection:
+        return HttpConnection(self._open, self._read_interval_s)
+
     async def _connect_socks(self, proxy: SplitResult, server: Origin) -> HttpConnection:
         from tau.llm.socks import open_socket
 
         sock = await open_socket(proxy, server.host, server.port)
         try:
             _, connection = await asyncio.get_running_loop().create_connection(
-                lambda: HttpConnection(self._open),
+                self._new_connection,
                 sock=sock,
                 ssl=self._context() if server.secure else None,
                 server_hostname=server.host if server.secure else None,
@@ -184,7 +188,7 @@ class ConnectionPool:
         loop = asyncio.get_running_loop()
         try:
             _, connection = await loop.create_connection(
-                lambda: HttpConnection(self._open), host, port, ssl=context, happy_eyeballs_delay=HAPPY_EYEBALLS_DELAY_S
+                self._new_connection, host, port, ssl=context, happy_eyeballs_delay=HAPPY_EYEBALLS_DELAY_S
             )
             return connection
         except ssl.SSLError:
@@ -245,9 +249,10 @@ def _basic_auth(url: str, header: str) -> dict[str, str]:
 def _request_head(line: str, headers: Mapping[str, str]) -> bytes:
     lines = [line]
     for name, value in headers.items():
-        if not _TOKEN.fullmatch(name):
+        if not re.fullmatch(_TOKEN, name):
             raise ValueError(f"{name!r} is not a valid header name")
-        if wrong := _INVALID_IN_HEADER.search(value):
+        is_plain = value.isascii() and value.isprintable()
+        if not is_plain and (wrong := re.search(_INVALID_IN_HEADER, value)):
             what = "a line break" if wrong[0] in "\r\n" else f"the character U+{ord(wrong[0]):04X}"
             raise ValueError(f"the header {name!r} contains {what}, which cannot be sent")
         lines.append(f"{name}: {value}")

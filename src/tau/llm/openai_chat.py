@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tau.core.conversation.provider_messages import ModelMessage, is_blank, strip_surrogates, strip_surrogates_in
 from tau.llm import azure
@@ -19,7 +19,6 @@ from tau.llm.types import (
     HttpApi,
     ModelContext,
     ModelRequest,
-    ToolSpec,
     affinity_headers,
     base_url,
     has_no_output_limit,
@@ -29,6 +28,9 @@ from tau.llm.types import (
 from tau.records.base import BadRecord, encode, parse
 from tau.records.messages import Assistant, Image, Text, Thinking, ToolCall, ToolResult, User
 from tau.records.models import Model
+
+if TYPE_CHECKING:
+    from tau.llm.types import ToolSpec
 
 NO_OUTPUT = "(no tool output)"
 SEE_IMAGE = "(see attached image)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tau.core.agent.draft import Draft, MessageBegun, MessageDone, ResponseStarted, Update
 from tau.core.checks.secrets import redact_url
@@ -20,17 +20,19 @@ RESERVED_TOKENS = 4096
 AUTHENTICATED = "<authenticated>"
 
 
-class ToolSpec(Protocol):
-    """A tool as the model sees it."""
+if TYPE_CHECKING:
 
-    @property
-    def name(self) -> str: ...
+    class ToolSpec(Protocol):
+        """A tool as the model sees it."""
 
-    @property
-    def description(self) -> str: ...
+        @property
+        def name(self) -> str: ...
 
-    @property
-    def parameters(self) -> dict[str, Any]: ...
+        @property
+        def description(self) -> str: ...
+
+        @property
+        def parameters(self) -> dict[str, Any]: ...
 
 
 class ModelContext(Value):
@@ -105,9 +107,10 @@ def has_no_output_limit(model: Model) -> bool:
 
 def base_url(model: Model, options: CallOptions) -> str:
     """The base URL of the model, with `{NAME}` replaced from the environment."""
-    return re.sub(
-        r"\{([A-Z_]+)\}", lambda found: options.environment.get(found[1], found[0]), model.base_url.rstrip("/")
-    )
+    url = model.base_url.rstrip("/")
+    if "{" not in url:
+        return url
+    return re.sub(r"\{([A-Z_]+)\}", lambda found: options.environment.get(found[1], found[0]), url)
 
 
 def model_headers(model: Model) -> dict[str, str]:
@@ -134,42 +137,40 @@ class Pause(Value):
     ms: int
 
 
-class Decoder(Protocol):
-    """Decodes bytes to the events of a stream, as pairs of name and data."""
+if TYPE_CHECKING:
 
-    def feed(self, data: bytes) -> Iterable[tuple[str, str]]: ...
+    class Decoder(Protocol):
+        """Decodes bytes to the events of a stream, as pairs of name and data."""
 
+        def feed(self, data: bytes) -> Iterable[tuple[str, str]]: ...
 
-class Reader(Protocol):
-    """Converts the events of one response to results."""
+    class Reader(Protocol):
+        """Converts the events of one response to results."""
 
-    def read(self, event: str, data: str) -> Sequence[ModelResult]: ...
+        def read(self, event: str, data: str) -> Sequence[ModelResult]: ...
 
-    def end(self) -> Sequence[ModelResult]:
-        """Called at the end of the stream; raises ModelError if the answer is incomplete."""
-        ...
+        def end(self) -> Sequence[ModelResult]:
+            """Called at the end of the stream; raises ModelError if the answer is incomplete."""
+            ...
 
+    class Transport(Protocol):
+        """The network: http.py, or a replacement in tests."""
 
-class Transport(Protocol):
-    """The network: http.py, or a replacement in tests."""
+        def post(self, request: ModelRequest) -> AsyncGenerator[bytes, None]: ...
 
-    def post(self, request: ModelRequest) -> AsyncGenerator[bytes, None]: ...
+    class RequestHooks(Protocol):
+        """Hooks that can change a request before it is sent, and observe the response."""
 
+        async def outgoing(self, request: ModelRequest) -> ModelRequest: ...
 
-class RequestHooks(Protocol):
-    """Hooks that can change a request before it is sent, and observe the response."""
+        async def incoming(self, status: int, headers: Mapping[str, str]) -> None: ...
 
-    async def outgoing(self, request: ModelRequest) -> ModelRequest: ...
+    class ExtensionStreams(Protocol):
+        """Model calls that an extension makes itself."""
 
-    async def incoming(self, status: int, headers: Mapping[str, str]) -> None: ...
-
-
-class ExtensionStreams(Protocol):
-    """Model calls that an extension makes itself."""
-
-    def stream(self, provider: str, params: dict[str, Any]) -> AsyncGenerator[Any, None]:
-        """Chunks of the answer. Raises ModelError."""
-        ...
+        def stream(self, provider: str, params: dict[str, Any]) -> AsyncGenerator[Any, None]:
+            """Chunks of the answer. Raises ModelError."""
+            ...
 
 
 class CallEnvironment(Value):

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tau.mcp_server.calls import Call, ParkedCalls
 from tau.mcp_server.protocol import Protocol as McpProtocol
@@ -14,7 +14,6 @@ from tau.mcp_server.protocol import Refused, RequestFacts
 from tau.records.base import UNSET
 from tau.runtime.protocol.outbox import Outbox
 from tau.runtime.protocol.requests import InputLine
-from tau.runtime.protocol.transport import Transport
 from tau.wire.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -33,6 +32,9 @@ from tau.wire.jsonrpc import (
     encode_response,
     parse_message,
 )
+
+if TYPE_CHECKING:
+    from tau.runtime.protocol.transport import Transport
 
 logger = logging.getLogger(__name__)
 MAX_OPEN_REQUESTS = 256

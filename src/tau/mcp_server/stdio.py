@@ -7,7 +7,7 @@ is gone, everything is aborted, and it is 0 too. SIGTERM, INT and HUP abort ever
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from tau import __version__
 from tau.core.checks.exit_codes import ANSWERED
@@ -18,7 +18,9 @@ from tau.mcp_server.server import McpServer
 from tau.runtime.app.options import SessionOptions
 from tau.runtime.app.process import SHUTDOWN_TIMEOUT_S, StopRequest, StopSignal, claim_stdio, run_and_exit, within
 from tau.runtime.protocol.pipes import PipeTransport
-from tau.runtime.protocol.transport import Transport
+
+if TYPE_CHECKING:
+    from tau.runtime.protocol.transport import Transport
 
 INSTRUCTIONS = (
     "tau is a coding agent. `tau` lets it work on a task in a folder, `tau_reply` continues. Its sessions of this"

@@ -14,6 +14,7 @@ that imports msgspec, and the place for what the rest of tau must know about it:
 from __future__ import annotations
 
 import json
+from _thread import RLock
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, TypeVar, dataclass_transform, get_args
 
@@ -88,6 +89,9 @@ class Value(msgspec.Struct, frozen=True):
 
 _encoder = msgspec.json.Encoder()
 _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
+# msgspec describes a class when it is first decoded. A second thread that meets the half-made description crashes the
+# interpreter, so one thread at a time does that. A decoder that exists can be used by all.
+_describing = RLock()
 
 
 def encode(value: Any) -> bytes:
@@ -210,6 +214,7 @@ def decode(kind: type[T], data: bytes, nesting: int | None = MAX_NESTING) -> T:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         value = parse(data, nesting)  # raises a readable error, or decodes it with the standard library
     try:
+        _decoder(kind)
         try:
             return msgspec.convert(value, kind)
         except UnicodeEncodeError:  # a lone surrogate in a string field
@@ -305,16 +310,17 @@ def derive_record(
     For versions of the protocol that differ from ours in a field or two.
     """
     config = kind.__struct_config__  # type: ignore[attr-defined]
-    removed, names, new_types = set(without), renamed or {}, types or {}
-    fields: list[Any] = []
-    for declared in fields_of(kind):  # type: ignore[arg-type]
-        if declared.name not in removed:
-            spec: list[Any] = [names.get(declared.name, declared.name), new_types.get(declared.name, declared.type)]
-            if declared.default is not msgspec.NODEFAULT:
-                spec.append(declared.default)
-            elif declared.default_factory is not msgspec.NODEFAULT:
-                spec.append(msgspec.field(default_factory=declared.default_factory))
-            fields.append(tuple(spec))
+    removed, names = set(without), renamed or {}
+    # As they are written: msgspec evaluates them in the module of `kind` when it needs them.
+    written = {
+        name: text for base in reversed(kind.__mro__) for name, text in vars(base).get("__annotations__", {}).items()
+    }
+    written.update(types or {})
+    fields = [
+        (names.get(name, name), written[name], *default)
+        for name, *default in _declared_fields(kind)
+        if name not in removed
+    ]
     carries = tuple(names.get(name, name) for name in getattr(kind, "carries", ()))
     namespace = {"__doc__": kind.__doc__, "carries": carries}
     base: Any = kind.__bases__[0]
@@ -328,6 +334,19 @@ def derive_record(
         tag_field=config.tag_field,
     )
     return record  # type: ignore[no-any-return]
+
+
+def _declared_fields(kind: Any) -> Iterator[tuple[Any, ...]]:
+    """Yield the name of each field, and its default if it has one. Unlike `fields_of`, without evaluating types."""
+    names, defaults = kind.__struct_fields__, kind.__struct_defaults__
+    required = len(names) - len(defaults)
+    for at, name in enumerate(names):
+        default = msgspec.NODEFAULT if at < required else defaults[at - required]
+        if default is msgspec.NODEFAULT:
+            yield (name,)
+        else:
+            made = getattr(default, "factory", None)  # of a default that is made for each record
+            yield (name, default if made is None else msgspec.field(default_factory=made))
 
 
 def schemas(kinds: Iterable[Any], ref_template: str = "#/$defs/{name}") -> tuple[list[Any], dict[str, Any]]:
@@ -358,6 +377,8 @@ def _records(kinds: Iterable[Any]) -> set[Any]:
 
 def convert(value: Any, kind: Any) -> Any:
     """Convert a parsed JSON value to `kind`: a struct, a dataclass or a TypedDict. Raises BadRecord."""
+    with _describing:
+        msgspec.json.Decoder(kind)
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
@@ -377,7 +398,8 @@ def to_builtins(value: Any) -> Any:
 def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
     found = _decoders.get(kind)
     if found is None:
-        found = _decoders[kind] = msgspec.json.Decoder(kind)
+        with _describing:
+            found = _decoders[kind] = msgspec.json.Decoder(kind)
     return found
 
 

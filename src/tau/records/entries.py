@@ -1,10 +1,9 @@
 """Session entries: the header and the tree entries of a session file, in the current version of the format."""
 
-from __future__ import annotations
+# Without `from __future__ import annotations`: msgspec would compile each annotation of what every prompt decodes.
+from typing import Any, ClassVar
 
-from typing import Any, ClassVar, NamedTuple
-
-from tau.records.base import UNSET, Record, UnsetType
+from tau.records.base import UNSET, Record, UnsetType, Value
 from tau.records.messages import AnyMessage, Image, Text
 from tau.records.models import ThinkingLevel
 
@@ -30,7 +29,7 @@ class Entry(Record, tag_field="type"):
     timestamp: str
 
 
-class CommandKey(NamedTuple):
+class CommandKey(Value):
     """The client's key of a command that can be repeated, and a digest of the command."""
 
     key: str

@@ -142,6 +142,12 @@ class Order(ToWorker, tag="order"):
     base: str | None = None
     sandbox: str = "none"
     keep: Literal["never", "failed", "always"] = "never"
+    run: str = ""
+    """identifies the fleet in telemetry"""
+    mirror: str | None = None
+    """folder for copies of repositories that a URL names"""
+    dry_run: bool = False
+    """only check that the task could begin: its model, its key and the sandbox"""
 
 
 class Stop(ToWorker, tag="stop"):
@@ -194,9 +200,21 @@ class Limited(FromWorker, tag="limited"):
     retry_after: float | None = None
 
 
+class Capacity(FromWorker, tag="capacity"):
+    """How many attempts the worker takes at once from now on; 0: no orders, because of `reason`."""
+
+    slots: int
+    reason: str = ""
+
+
 class Done(FromWorker, tag="done"):
-    """An attempt has ended, and its folder is complete. `transient`: another attempt may succeed."""
+    """An attempt has ended, and its folder is complete.
+
+    `transient`: another attempt may succeed. `uncounted`: it failed for a reason outside the task (a provider's limit,
+    a full disk), so it is tried again and does not count against `retries`.
+    """
 
     attempt: str
     result: Result
     transient: bool = False
+    uncounted: bool = False

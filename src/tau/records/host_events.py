@@ -56,7 +56,9 @@ class Opened(Record):
 
 
 class HostSessionRow(Record):
-    """A session. `attention`: a dialog waits for an answer. `live` sessions are open in this host."""
+    """A session. `attention`: a dialog waits for an answer. `live` sessions are open in this host. `cost` is in
+    dollars, for all branches; it is absent for very long sessions.
+    """
 
     id: str
     cwd: str
@@ -70,6 +72,7 @@ class HostSessionRow(Record):
     streaming: bool = False
     attention: bool = False
     clients: int = 0
+    cost: float | UnsetType = UNSET
 
 
 class HostSessions(Record):
@@ -158,7 +161,8 @@ class Interrupted(Record):
 
 class Snapshot(Event, tag="snapshot"):
     """What a client that heard the stream up to `seq` knows. `entries` are those after the client's last one, or the
-    newest; with `more`, older ones can be read with `get_entries`.
+    newest; with `more`, older ones can be read with `get_entries`. `partialArguments` is the JSON text so far of the
+    calls in `partial` whose arguments are not complete, by content index: later deltas continue it.
     """
 
     session: str
@@ -177,6 +181,7 @@ class Snapshot(Event, tag="snapshot"):
     bash: list[RunningBash]
     settled: Settled | None
     interrupted: Interrupted | None
+    partial_arguments: dict[str, str] | UnsetType = UNSET
 
 
 class HostClosing(Event, tag="host_closing"):

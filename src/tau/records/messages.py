@@ -3,8 +3,7 @@
 The shapes are the same in events, in responses and in session files.
 """
 
-from __future__ import annotations
-
+# Without `from __future__ import annotations`: msgspec would compile each annotation of what every prompt decodes.
 from typing import Any, Literal
 
 from tau.records.base import UNSET, BadRecord, Record, UnsetType, attach_source, decode, field, parse

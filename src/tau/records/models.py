@@ -1,7 +1,6 @@
 """Models, prices and thinking levels."""
 
-from __future__ import annotations
-
+# Without `from __future__ import annotations`: msgspec would compile each annotation of what every start decodes.
 from typing import Any, Literal
 
 from tau.records.base import UNSET, Record, UnsetType, field

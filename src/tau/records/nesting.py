@@ -19,7 +19,7 @@ MAX_RECEIVED_NESTING = 256
 _MARKS = b'"[]{}'
 _OTHERS = bytes(set(range(256)) - set(_MARKS))
 _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")  # +1 and -1 as signed bytes
-_STRING = re.compile(rb'"[^"]*"?')
+_STRING = rb'"[^"]*"?'
 
 
 def too_deep(data: bytes, limit: int = MAX_NESTING) -> bool:
@@ -50,5 +50,5 @@ def depth(data: bytes) -> int:
     """Number of levels of arrays and objects in a JSON text. Linear, and without an object per bracket."""
     marks = data.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _OTHERS)
     # Two quotes without a bracket between them have no effect, and most strings are like that.
-    outside = _STRING.sub(b"", marks.replace(b'""', b""))
+    outside = re.sub(_STRING, b"", marks.replace(b'""', b""))
     return max(accumulate(memoryview(outside.translate(_STEPS)).cast("b")), default=0)

@@ -4,8 +4,7 @@ The docstring of a field is its row in docs/settings.md. WITHOUT_EFFECT lists ke
 or to features that tau does not have.
 """
 
-from __future__ import annotations
-
+# Without `from __future__ import annotations`: msgspec would compile each annotation of what every start decodes.
 from typing import Any, Literal
 
 from tau.records.base import Count, Record
@@ -243,8 +242,9 @@ class Settings(Record):
     notifications: Literal["auto", "bell", "off"] = "auto"
     """How the terminal tells that a long run has ended or a question waits while it does not have the focus."""
     packages: list[Any] = []
-    """Packages, each a source or an object with a source. Accepted, but this version neither installs nor loads
-    them."""
+    """[Packages](packages.md): each a source (`npm:…`, `git:…`, a path), or an object with a source and filters."""
+    install_missing_packages: bool = False
+    """Install packages of the settings that are missing when the program starts. Otherwise it says so and goes on."""
     enable_skill_commands: bool = True
     """Offer skills as slash commands."""
     telemetry: TelemetrySettings = TelemetrySettings()
@@ -255,7 +255,7 @@ class Settings(Record):
     allow_config_writes: bool = False
     """Let the tools `write` and `edit` change the agent's own files and those project files that need trust."""
     npm_command: list[str] | None = None
-    """Accepted without effect: this version installs nothing."""
+    """The program that installs packages of npm, and its first arguments, instead of `npm`."""
     transport: Literal["sse", "websocket", "websocket-cached", "auto"] = "sse"
     """Accepted without effect: model responses are always streamed as server-sent events."""
     http_proxy: str | None = None
@@ -283,6 +283,7 @@ USER_ONLY_SETTINGS = (
     "childEnvironment.secretNames",
     "childEnvironment.passNames",
     "telemetry",
+    "installMissingPackages",
 )
 # A project may switch these on, but not off.
 STRICTER_ONLY = ("childEnvironment.filterSecrets", "childEnvironment.noNewPrivileges")

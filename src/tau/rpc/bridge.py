@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from tau.client.catch_up import Heard
 from tau.client.events import read_event
@@ -29,9 +29,11 @@ from tau.runtime.protocol.outbox import Outbox
 from tau.runtime.protocol.pipes import PipeTransport
 from tau.runtime.protocol.requests import InputLine
 from tau.runtime.protocol.responses import send_response
-from tau.runtime.protocol.transport import Transport
 from tau.runtime.terminal import complain
 from tau.wire.lines import LineTooLong
+
+if TYPE_CHECKING:
+    from tau.runtime.protocol.transport import Transport
 
 MAX_UNANSWERED = 1024  # commands; then the client waits
 OWN_ID = b'"tau-bridge"'

@@ -8,7 +8,7 @@ Handlers that do not wait for anything are plain functions and finish before the
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tau import __version__
 from tau.core.agent.structured_output import BadSchema, OutputSchema, parse_output_schema
@@ -23,10 +23,13 @@ from tau.records.budgets import Budget
 from tau.records.events import CompactionResult
 from tau.records.models import Model
 from tau.runtime.extensions.hooks import Destination
-from tau.runtime.protocol.dispatcher import HandlerTable, ToolLender
+from tau.runtime.protocol.dispatcher import HandlerTable
 from tau.runtime.protocol.requests import Request
 from tau.runtime.session.operations import QUEUES, Operations
 from tau.wire import dialects
+
+if TYPE_CHECKING:
+    from tau.runtime.protocol.dispatcher import ToolLender
 
 HANDLERS = HandlerTable()
 handles = HANDLERS.handles

@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from tau.core.checks.exit_codes import ANSWERED
 from tau.rpc.commands import HANDLERS
@@ -15,9 +16,11 @@ from tau.runtime.protocol.dispatcher import Dispatcher
 from tau.runtime.protocol.outbox import Outbox
 from tau.runtime.protocol.requests import InputLine
 from tau.runtime.protocol.startup import Startup
-from tau.runtime.protocol.transport import Transport
 from tau.wire.dialect import Dialect
 from tau.wire.dialects import DEFAULT
+
+if TYPE_CHECKING:
+    from tau.runtime.protocol.transport import Transport
 
 LINES_PER_YIELD = 64
 COMMAND_TIMEOUT_S = 1.0  # for a slash command of an extension to end after the input has ended and no run is active

@@ -28,7 +28,7 @@ from tau.wire.dialect import Dialect
 from tau.wire.dialects import DEFAULT
 
 log = logging.getLogger(__name__)
-WARM_UP_DELAY_S = 0.03  # lets the client send the commands that it has ready
+WARM_UP_DELAY_S = 0.1  # lets the client send the commands that it has ready, and agents beside this one start
 
 Open = Callable[[Client], SessionHandle]
 

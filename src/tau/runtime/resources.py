@@ -25,8 +25,10 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class InThread(Protocol):
-    def __call__(self, work: Callable[[], T]) -> Awaitable[T]: ...
+if TYPE_CHECKING:
+
+    class InThread(Protocol):
+        def __call__(self, work: Callable[[], T]) -> Awaitable[T]: ...
 
 
 class Resources:

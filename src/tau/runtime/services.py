@@ -7,16 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from tau.core.agent.draft import Update
-from tau.llm.types import Transport
 from tau.records.base import Value
 from tau.records.dialogs import UiRequest
 from tau.records.events import Event
 from tau.records.settings import SandboxLevel
 from tau.store.settings import SettingsFile
-from tau.tools import Machine, Tool
+from tau.tools import Tool
 
 if TYPE_CHECKING:
+    from tau.llm.types import Transport
     from tau.runtime.telemetry.observer import ObservedSession, SessionObserver
+    from tau.tools import Machine
 
 Mode = Literal["rpc", "json", "print", "library", "tui", "acp"]
 # Receives the events of a session. It may return an awaitable: the session then waits for it before it sends more.

@@ -6,8 +6,7 @@ A terminal that says nothing about its focus counts as focused.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from tau.records.base import Value
 from tau.screen.safe_text import one_line
 
 LONG_RUN_S = 10.0
@@ -67,7 +66,7 @@ def _duration(seconds: float) -> str:
     return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60} s"
 
 
-class TitleState(NamedTuple):
+class TitleState(Value):
     name: str  # of the session, or its folder
     working: bool = False
     asking: bool = False

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from tau.core.text.terminal_text import escape_for_display
+from tau.records.base import Value, replace
 from tau.screen.cells import clip_line, text_width
+from tau.screen.fuzzy import fuzzy_rank
 from tau.screen.lines import Line, Span, plain_text
 from tau.screen.mentions import BOUNDARY
 
@@ -20,6 +22,7 @@ Kind = Literal["command", "argument", "file", "path"]
 
 DEFAULT_ROWS = 5
 MAX_LABEL = 40  # cells
+ACCEPTING = frozenset({"tui.select.confirm", "tui.input.submit", "tui.input.tab"})
 
 _COMMAND = re.compile(r"/([^\s/]*)\Z")
 _ARGUMENT = re.compile(r"/([^\s/]+)\s+(.*)\Z")
@@ -28,7 +31,7 @@ _MENTION = rf'(?<![^{BOUNDARY}])@(?:"([^"]*)|([^\s"]*))\Z'
 _PATH = r"""(?:(?<![^\s=])"([^"]*)|([^\s"'=\ud800-\udbff]*))\Z"""
 
 
-class Query(NamedTuple):
+class Query(Value):
     """What should be completed: the characters of the line from `start` to the cursor, which stand for `text`."""
 
     kind: Kind
@@ -40,7 +43,7 @@ class Query(NamedTuple):
     forced: bool = False  # asked for with Tab
 
 
-class Proposal(NamedTuple):
+class Proposal(Value):
     """`value` replaces the query. A partial one, such as a folder, is completed further."""
 
     value: str
@@ -51,7 +54,7 @@ class Proposal(NamedTuple):
     optional: bool = False  # while it is the first row, Enter takes the text as it was typed
 
 
-class Accepted(NamedTuple):
+class Accepted(Value):
     """Replace `before` characters before the cursor, and `after` behind it, by `text`."""
 
     before: int
@@ -92,6 +95,7 @@ class CompletionList:
     def __init__(self, visible_rows: int = DEFAULT_ROWS) -> None:
         self.query: Query | None = None
         self.proposals: tuple[Proposal, ...] = ()
+        self._answered: Query | None = None  # what the proposals are for: an older query until the next answer
         self.selected = 0
         self.show_rows(visible_rows)
         self._dismissed: int | None = None  # where the word begins whose list was cancelled
@@ -136,21 +140,33 @@ class CompletionList:
         """Take the answer to a query. A single answer to Tab is accepted at once."""
         if query != self.query:
             return None
-        chosen = self.proposals[self.selected].value if self.open and self.selected else None
-        self.proposals = tuple(proposals)
-        values = [proposal.value for proposal in self.proposals]
-        self.selected = values.index(chosen) if chosen in values else 0
-        if query.forced and len(values) == 1:
+        self._show(query, proposals)
+        if query.forced and len(self.proposals) == 1:
             return self.accept(after)
         if not self.proposals and query.forced:
             self.close()
         return None
+
+    def _show(self, query: Query, proposals: Iterable[Proposal]) -> None:
+        """Show the proposals for a query; a row that was selected stays selected."""
+        chosen = self.proposals[self.selected].value if self.open and self.selected else None
+        self.proposals = tuple(proposals)
+        self._answered = query
+        values = [proposal.value for proposal in self.proposals]
+        self.selected = values.index(chosen) if chosen in values else 0
+
+    def _drop_outdated(self) -> None:
+        """Keep the proposals that match what was typed since they were offered: no key accepts another one."""
+        if self.query is not None and self.query != self._answered:
+            self._show(self.query, fuzzy_rank(self.query.text, self.proposals, _searched))
 
     def handle(self, actions: Sequence[str], after: str = "") -> Accepted | bool:
         """A key in the open list: True if it was used, an Accepted for Enter and Tab, False if it is not for the list.
 
         `after` is the text behind the cursor in its line.
         """
+        if ACCEPTING.intersection(actions):
+            self._drop_outdated()
         if not self.open:
             return False
         for action in actions:
@@ -169,7 +185,7 @@ class CompletionList:
                     return self.accept(after) or True
                 case "tui.input.tab":
                     accepted = self.accept(after)
-                    return accepted._replace(submits=False) if accepted else True
+                    return replace(accepted, submits=False) if accepted else True
                 case "tui.select.cancel" | "app.interrupt":
                     self.cancel()
                 case _:
@@ -205,6 +221,7 @@ class CompletionList:
     def close(self) -> None:
         self.query = None
         self.proposals = ()
+        self._answered = None
         self.selected = 0
         self._dismissed = None
 
@@ -233,6 +250,10 @@ class CompletionList:
             gap = " " * (column - text_width(label) + 2)
             spans.append(Span(gap + _clip(description, room), "accent" if chosen else "muted"))
         return tuple(span for span in spans if span.text)
+
+
+def _searched(proposal: Proposal) -> str:
+    return f"{proposal.label} {proposal.value}"
 
 
 def _clean(text: str) -> str:

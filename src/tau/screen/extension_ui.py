@@ -7,10 +7,10 @@ and no frames of its own.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, TypeVar
 
 from tau.records import terminal_requests as t
-from tau.records.base import UnsetType
+from tau.records.base import UnsetType, Value, replace
 from tau.records.dialogs import SetStatus, SetTitle, SetWidget, UiRequest
 from tau.screen.cells import clip_line
 from tau.screen.lines import Line, Span
@@ -27,12 +27,12 @@ T = TypeVar("T")
 Placement = Literal["aboveEditor", "belowEditor"]
 
 
-class Widget(NamedTuple):
+class Widget(Value):
     placement: Placement
     lines: tuple[str, ...]
 
 
-class WorkingLook(NamedTuple):
+class WorkingLook(Value):
     """How the working line looks. None: the default."""
 
     message: str | None = None
@@ -80,13 +80,13 @@ class ExtensionUiState:
         look = self.working
         match request:
             case t.SetWorkingMessage(message=message):
-                self.working = look._replace(message=_text(message))
+                self.working = replace(look, message=_text(message))
             case t.SetWorkingVisible(visible=visible):
-                self.working = look._replace(visible=visible)
+                self.working = replace(look, visible=visible)
             case t.SetWorkingIndicator(frames=frames, interval_ms=interval):
                 kept = None if isinstance(frames, UnsetType) else tuple(frame[:20] for frame in frames[:100])
                 pause = None if isinstance(interval, UnsetType) else max(interval, MIN_INTERVAL_MS)
-                self.working = look._replace(frames=kept, interval_ms=pause)
+                self.working = replace(look, frames=kept, interval_ms=pause)
             case _:
                 return False
         return True

@@ -6,8 +6,8 @@ A narrow screen drops parts in a fixed order; a line is never wrapped.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
+from tau.records.base import Value
 from tau.screen.cells import clip_line, line_width, text_width
 from tau.screen.lines import Line, Span
 from tau.screen.safe_text import one_line
@@ -17,7 +17,7 @@ ERROR_PERCENT = 90
 MIN_FOLDER = 12  # columns of the folder that are kept before a flag is dropped
 
 
-class Totals(NamedTuple):
+class Totals(Value):
     """Tokens and cost of all entries of the session, every branch included."""
 
     input: int = 0
@@ -27,7 +27,7 @@ class Totals(NamedTuple):
     cost: float = 0
 
 
-class FooterState(NamedTuple):
+class FooterState(Value):
     """`context_percent` is None when it is not known, as after a compaction. `level` is "" for models that do not
     think. `provider` is "" when there is only one. `flags` are words such as "ask", "sandbox: strict", "offline".
     """

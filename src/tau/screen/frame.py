@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from tau.records.base import Value
 from tau.screen.lines import Line
 
 
@@ -16,7 +17,7 @@ class Cursor(NamedTuple):
     column: int
 
 
-class Frame(NamedTuple):
+class Frame(Value):
     top: int
     rows: tuple[Line, ...]
     cursor: Cursor | None = None  # None hides it

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
 
+from tau.records.base import Value
 from tau.screen.fuzzy import fuzzy_rank
 
 MAX_ENTRIES = 1000
 MAX_SEARCHED = 1000  # characters of an entry
 
 
-class HistoryEntry(NamedTuple):
+class HistoryEntry(Value):
     """`pastes` are the parts of the text, as (start, end), that stood in the editor as markers."""
 
     text: str

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from tau.records.base import Value
 from tau.screen.bindings import Bindings, key_label
 from tau.screen.key_table import KEYS, Context
 
@@ -24,7 +23,7 @@ _CONTROL_BYTES = frozenset("abcdefghjklnopqrstuvwxyz@\\]^_-") | {"space"}
 _WITHOUT_MODIFIERS = frozenset({"enter", "tab", "backspace", "escape", "space"})  # in the old encoding
 
 
-class Hotkey(NamedTuple):
+class Hotkey(Value):
     keys: str
     about: str
     group: str = ""

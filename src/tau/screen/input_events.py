@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from tau.records.base import Value
 
-class Key(NamedTuple):
+
+class Key(Value):
     """A key press. `id` is in the syntax of keybindings.json: "ctrl+shift+p", "alt+enter", "pageUp", "a", "A", "€".
 
     Modifiers are in the order ctrl, shift, alt, super. `text` is what the key inserts; empty for keys that insert

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Literal, NamedTuple
+from typing import Literal
+
+from tau.records.base import Value
 
 InputMode = Literal["prompt", "bash", "bashExcluded", "command"]
 
@@ -11,7 +13,7 @@ InputMode = Literal["prompt", "bash", "bashExcluded", "command"]
 _COMMAND = re.compile(r"/([^\s/]+)(?:\s+|\Z)")
 
 
-class ParsedInput(NamedTuple):
+class ParsedInput(Value):
     """`text` is the prompt, the shell command, or the arguments of the slash command `name`."""
 
     mode: InputMode

@@ -5,7 +5,9 @@ Ids and default keys are those of pi 0.87.1; `own` actions exist only in tau.
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal
+
+from tau.records.base import Value
 
 Platform = Literal["linux", "darwin", "windows", "wsl"]
 
@@ -21,7 +23,7 @@ INHERITED: dict[Context, tuple[Context, ...]] = {
 }
 
 
-class Action(NamedTuple):
+class Action(Value):
     id: str
     keys: tuple[str, ...]
     context: Context

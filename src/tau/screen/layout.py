@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
+from tau.records.base import Value
 from tau.screen.cards.notices import LineCard
 from tau.screen.lines import Line
 from tau.screen.look import Look
@@ -13,7 +13,7 @@ from tau.screen.sections import Block, Section
 MAX_WAITING = 2_000  # rows that a slow terminal gets later; of more, only the last ones are shown
 
 
-class Placed(NamedTuple):
+class Placed(Value):
     """A block at its place: the numbers of its first row and of the row after it."""
 
     section: Section

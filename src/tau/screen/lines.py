@@ -30,4 +30,4 @@ def line(text: str, style: str = "") -> Line:
 
 
 def plain_text(spans: Line) -> str:
-    return "".join(span.text for span in spans)
+    return "".join([span.text for span in spans])

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from tau.records.base import Value, replace
 from tau.screen.cells import wrap_line
 from tau.screen.lines import Line
 
 THINKING_LABEL = "Thinking…"
 
 
-class Look(NamedTuple):
+class Look(Value):
     """`width` 0 means plain text: lines are not wrapped and have no decoration.
 
     With `hyperlinks`, the address of a link is only in `Span.link`; without, it also follows the text.
@@ -31,7 +30,7 @@ class Look(NamedTuple):
 
     def narrower(self, columns: int) -> Look:
         """For text that stands `columns` further to the right."""
-        return self if self.width == 0 else self._replace(width=max(self.width - columns, 1))
+        return self if self.width == 0 else replace(self, width=max(self.width - columns, 1))
 
 
 def wrap(line: Line, width: int, indent: str = "") -> list[Line]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+
+from tau.records.base import Value
 
 # What may stand before a file name: nothing, a space, an opening bracket or quote, "=", and CJK punctuation.
 BOUNDARY = r"\s\"'=(\[{<\u3000-\u303f\uff00-\uff0f\uff1a-\uff20\ud800-\udbff"
@@ -11,7 +12,7 @@ _MENTION = rf'(?<![^{BOUNDARY}])@(?:"([^"\n]+)"|([^\s"]+))'  # takes long to com
 _TRAILING = ".,;:!?)]}'"
 
 
-class Mention(NamedTuple):
+class Mention(Value):
     start: int
     end: int
     path: str

@@ -6,8 +6,8 @@ Keys of the application (`app.*`) are left to the caller, who asks here first.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
+from tau.records.base import Value
 from tau.screen.completion import Accepted, CompletionList, Proposal, Query
 from tau.screen.editor import Editor
 from tau.screen.input_events import Key
@@ -15,7 +15,7 @@ from tau.screen.input_mode import InputMode, input_mode
 from tau.screen.key_table import KEYS
 
 
-class KeyResult(NamedTuple):
+class KeyResult(Value):
     """What a key did: `used` if it was for the prompt, `query` to send to the sources, `submit` to send the text."""
 
     used: bool

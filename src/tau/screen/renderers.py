@@ -7,15 +7,16 @@ card shows its own form. The front end takes the requests after each frame and a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
+from tau.records.base import Value
 from tau.screen.lines import Line
 from tau.screen.look import Look
 
 Part = Literal["call", "result", "message"]
 
 
-class DrawRequest(NamedTuple):
+class DrawRequest(Value):
     """`name` is that of the tool or the type of the message; `options` are for the renderer, as on the wire."""
 
     part: Part

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from tau.records.base import Value
 from tau.screen.cells import is_simple, line_width
 from tau.screen.lines import Line, Span, plain_text
 
 
-class Change(NamedTuple):
+class Change(Value):
     """Write `spans` from `column` on; `width` cells, or None where the width is not certain. Then erase the rest?"""
 
     column: int

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
+from tau.records.base import Value
 from tau.screen.colors import Color
 
 # Roles that a theme may leave out, and the role they are then like.
@@ -19,7 +20,7 @@ OPTIONAL_ROLES = {
 _HEX = re.compile(r"#[0-9a-fA-F]{6}")
 
 
-class Theme(NamedTuple):
+class Theme(Value):
     name: str
     colors: Mapping[str, Color]  # every role of ROLES
 
@@ -149,7 +150,7 @@ def _complete(found: dict[str, Color], warnings: list[str], given: Mapping[str, 
     return found
 
 
-class _Problem(NamedTuple):
+class _Problem(Value):
     text: str
 
 

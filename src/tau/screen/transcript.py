@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tau.records.base import UNSET
+from tau.records.base import UNSET, replace
 from tau.records.messages import BashExecution
 from tau.screen.cards import Card
 from tau.screen.cards.notices import LineCard, NoticeCard, NoticeKind
@@ -127,7 +127,7 @@ class Transcript:
 
     def set_look(self, **changes: Any) -> None:
         """Change how everything on the screen is shown: fields of Look other than the width."""
-        self.look = self.look._replace(**changes)
+        self.look = replace(self.look, **changes)
         self.changed = True
 
     def rows(self, first: int, width: int, now: float) -> tuple[int, list[Line]]:
@@ -135,7 +135,9 @@ class Transcript:
         self.changed = False
         if width != self.look.width and first > self._base:  # what is printed has the width before
             self._base = forget(list(lay_out(self._sections, self._base, first, self.look, now)), first, self._base)
-        look = self.look = self.look._replace(width=width)
+        if width != self.look.width:
+            self.look = replace(self.look, width=width)
+        look = self.look
         laid_out = list(lay_out(self._sections, self._base, first, look, now))
         self._base = forget(laid_out, first, self._base)
         end = laid_out[-1].end if laid_out else self._base

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from tau.core.agent.budgets import Spent
 from tau.core.agent.draft import Update
 from tau.records import deltas as d
 from tau.records import events as ev
 from tau.records import messages as m
-from tau.records.base import replace
+from tau.records.base import Value, replace
 from tau.records.budgets import Budget
 from tau.screen.cells import clip_line, line_width, text_width
 from tau.screen.footer import count_text
@@ -23,14 +23,14 @@ SILENT_FROM_S = 20
 CHARACTERS_PER_TOKEN = 4  # until the provider says how many tokens there are
 
 
-class Retry(NamedTuple):
+class Retry(Value):
     attempt: int
     attempts: int
     at: float  # when it begins
     reason: str
 
 
-class Activity(NamedTuple):
+class Activity(Value):
     """What is going on. `since` is None when nothing is."""
 
     since: float | None = None
@@ -168,7 +168,7 @@ class Working:
     def state(self) -> Activity:
         if self._heard_at is not None:
             tokens = self._characters // CHARACTERS_PER_TOKEN
-            self._state = self._state._replace(tokens=tokens, silent_since=self._heard_at)
+            self._state = replace(self._state, tokens=tokens, silent_since=self._heard_at)
             self._heard_at = None
         return self._state
 
@@ -179,7 +179,7 @@ class Working:
             self._heard_at = now
 
     def _set(self, **changes: Any) -> None:
-        self._state = self.state._replace(**changes)
+        self._state = replace(self.state, **changes)
 
 
 def queue_lines(steering: Sequence[str], follow_up: Sequence[str], width: int) -> list[Line]:

@@ -18,7 +18,6 @@ from tau.records.host_commands import HOST_COMMANDS, PROTOCOL_VERSION, After, He
 from tau.records.host_events import Attached, HelloReply, Limits
 from tau.runtime.protocol.requests import InputLine, InvalidLine, parse_envelope
 from tau.runtime.protocol.responses import response
-from tau.runtime.protocol.transport import Transport
 from tau.serve.access import Access
 from tau.serve.attachment import Attachment
 from tau.serve.greeting import NORMAL, Authenticate, Ending, Greeting, Kind, Refused, check_hello
@@ -28,6 +27,7 @@ from tau.serve.scopes import scope_of
 from tau.wire.lines import MAX_LINE_BYTES, LineTooLong
 
 if TYPE_CHECKING:
+    from tau.runtime.protocol.transport import Transport
     from tau.serve.host import Host
     from tau.serve.live_session import LiveSession
 

@@ -17,6 +17,7 @@ import hmac
 import os
 import secrets
 import stat
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
@@ -63,6 +64,7 @@ class Credentials:
         self._now = now
         self._known: dict[str, tuple[Stored, str]] = {}  # by hash: the entry, and its credential id
         self._versions: dict[str, tuple[int, int, int] | None] = {}
+        self._reloading = threading.Lock()  # logins are made in threads
 
     # For the server.
 
@@ -76,14 +78,15 @@ class Credentials:
 
     def reload(self) -> bool:
         """Read files that have changed. Returns True if one had. Raises UsageError for a file that is not private."""
-        versions = {name: _version(self.folder / name) for name in ("token", "tokens.json", "logins.json")}
-        if versions == self._versions:
-            return False
-        known = {digest(self.main_token()): (Stored(MAIN, MAIN, "admin", "", 0.0), MAIN)}
-        for kind in ("tokens", "logins"):
-            known.update({one.sha256: (one, f"{kind[:-1]}:{one.id}") for one in self._read(kind)})
-        self._known, self._versions = known, versions
-        return True
+        with self._reloading:  # what was read earlier must not replace what was read later
+            versions = {name: _version(self.folder / name) for name in ("token", "tokens.json", "logins.json")}
+            if versions == self._versions:
+                return False
+            known = {digest(self.main_token()): (Stored(MAIN, MAIN, "admin", "", 0.0), MAIN)}
+            for kind in ("tokens", "logins"):
+                known.update({one.sha256: (one, f"{kind[:-1]}:{one.id}") for one in self._read(kind)})
+            self._known, self._versions = known, versions
+            return True
 
     def authenticate(self, token: str) -> Access | None:
         """Who has this token. Compares hashes, all of them, in constant time."""
@@ -191,7 +194,8 @@ class Credentials:
     def _read(self, kind: Kind) -> list[Stored]:
         path = self._path(kind)
         try:
-            return decode(StoredList, _read_private(path)).credentials
+            data = _read_private(path)
+            return decode(StoredList, data).credentials if data else []  # it is empty at the moment of its creation
         except FileNotFoundError:
             return []
         except BadRecord as error:

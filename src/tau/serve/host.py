@@ -8,12 +8,12 @@ import os
 from base64 import urlsafe_b64encode
 from contextlib import suppress
 from itertools import count
+from typing import TYPE_CHECKING
 
 from tau.errors import CommandError
 from tau.records.events import event_json
 from tau.records.host_commands import ListHostSessions, OpenSession
 from tau.records.host_events import HostClosing, HostSessions
-from tau.runtime.protocol.transport import Transport
 from tau.serve.access import Access
 from tau.serve.channel import Channel
 from tau.serve.greeting import GOING_AWAY, REVOKED, SLOW, Authenticate, Ending, Kind
@@ -25,6 +25,9 @@ from tau.serve.opening import HostConfig, SessionOpener
 from tau.serve.session_rows import MAX_ROWS, file_rows, with_live
 from tau.serve.session_watch import SessionWatch
 from tau.store.sessions import folder_for
+
+if TYPE_CHECKING:
+    from tau.runtime.protocol.transport import Transport
 
 log = logging.getLogger(__name__)
 SWEEP_INTERVAL_S = 10.0

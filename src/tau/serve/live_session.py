@@ -10,11 +10,12 @@ from typing import Any
 
 from tau.core.agent.draft import Update
 from tau.core.conversation.interrupted import last_run
+from tau.core.conversation.stats import session_counts
 from tau.errors import TauError
 from tau.records.base import UNSET, UnsetType, replace
 from tau.records.dialogs import UiRequest
 from tau.records.events import AgentSettled, AgentStart, MessageEnd
-from tau.records.host_events import Interrupted, RunningBash, SessionChanged, Settled
+from tau.records.host_events import DialogResolved, Interrupted, RunningBash, SessionChanged, Settled
 from tau.records.messages import Assistant
 from tau.runtime.app.factory import SessionFactory
 from tau.runtime.clock import now
@@ -31,6 +32,7 @@ from tau.serve.session_view import Question
 log = logging.getLogger(__name__)
 CLOSE_TIMEOUT_S = 2.0
 KEPT_AFTER_RUN_S = 5 * 60.0
+MAX_COUNTED_BYTES = 4 * 1024 * 1024
 KEPT_AFTER_RUN = 256  # records that stay in the ring this long after a run
 
 
@@ -42,7 +44,7 @@ class LiveSession:
     ) -> None:
         self._changed: Callable[[LiveSession], None] = lambda live: None
         self.stream = EventStream()
-        self.handle = factory.open(self.stream.publish, "rpc", saves=False, shared=True)
+        self.handle = factory.open(self.stream.publish, "rpc", saves=False, shared=True, front_end="serve")
         self.stream.on_event = self._published
         self.stream.name_session(self.id)
         self.stream.view.queue = self.handle.queues
@@ -84,6 +86,12 @@ class LiveSession:
     def attention(self) -> bool:
         """True if a dialog waits for an answer."""
         return bool(self.stream.view.dialogs)
+
+    @property
+    def total_cost(self) -> float | None:
+        """Dollars, for all branches and since the session began. None for a session that is too long to be read."""
+        tree = self.handle.tree
+        return session_counts(tree).update(tree).cost if tree.size <= MAX_COUNTED_BYTES else None
 
     @property
     def idle(self) -> bool:
@@ -188,7 +196,7 @@ class LiveSession:
             self._settled()
         elif isinstance(event, Question):
             self.dialogs.shown(event.id)
-        if isinstance(event, AgentStart | AgentSettled | UiRequest | SessionChanged):
+        if isinstance(event, AgentStart | AgentSettled | UiRequest | DialogResolved | SessionChanged):
             self._changed(self)
 
     def _settled(self) -> None:

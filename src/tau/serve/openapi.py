@@ -75,7 +75,11 @@ CARDS = {
         "leafId": {"type": ["string", "null"]},
         "cards": {
             "type": "array",
-            "items": {"type": "object", "properties": {"id": TEXT, "html": TEXT}, "required": ["id", "html"]},
+            "items": {
+                "type": "object",
+                "properties": {"id": TEXT, "html": TEXT, "calls": {"type": "array", "items": TEXT}},
+                "required": ["id", "html", "calls"],
+            },
         },
         "more": {"type": "boolean"},
     },
@@ -166,6 +170,28 @@ OPERATIONS = (
         query={"after": "new or changed since this entry", "before": "before this entry", "limit": "at most 1000"},
         reply={JSON: CARDS},
         errors=(400, 404),
+    ),
+    Operation(
+        "get",
+        f"{SESSION}/outline",
+        "The prompts and the ends of all branches",
+        reply={JSON: {"type": "object"}},
+        errors=(404,),
+    ),
+    Operation(
+        "get",
+        f"{SESSION}/overview",
+        "Folder, totals and budget of a session",
+        reply={JSON: {"type": "object"}},
+        errors=(404,),
+    ),
+    Operation(
+        "get",
+        f"{SESSION}/files",
+        "Files of the project folder",
+        query={"query": "a part of the path"},
+        reply={JSON: {"type": "object", "properties": {"files": {"type": "array", "items": TEXT}}}},
+        errors=(403, 404),
     ),
     Operation("get", f"{SESSION}/export", "The session as one HTML page", reply={"text/html": TEXT}, errors=(404,)),
     Operation(

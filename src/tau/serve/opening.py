@@ -169,6 +169,7 @@ class SessionOpener:
             only_given=options.only_these_extensions,
             dialect=options.dialect,
             overruled=options.settings,
+            fetches=not options.offline,
         )
         return config.settings
 

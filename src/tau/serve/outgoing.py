@@ -15,13 +15,15 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
 from enum import Enum, auto
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tau.concurrency.turns import call_in_turn
 from tau.records.host_events import SnapshotReason
 from tau.runtime.protocol.backlog import SNAPSHOT_BYTES_PER_S
-from tau.runtime.protocol.transport import Writer
 from tau.serve.event_stream import BATCH_BYTES, Envelope, EventStream
+
+if TYPE_CHECKING:
+    from tau.runtime.protocol.transport import Writer
 
 MAX_WAITING = 1024  # responses
 MAX_WAITING_BYTES = 4 * 1024 * 1024

@@ -9,9 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-import resource
 from collections.abc import Mapping
-from contextlib import suppress
 from importlib import import_module
 from typing import Any, NoReturn, Protocol
 
@@ -25,6 +23,7 @@ from tau.runtime.app.options import SessionTarget
 from tau.runtime.app.process import StopSignal, leave, run_and_exit
 from tau.runtime.clock import now
 from tau.runtime.terminal import complain, say
+from tau.serve import descriptors
 from tau.serve.access import LOCAL_USER
 from tau.serve.host import Host
 from tau.serve.opening import HostConfig, SessionOpener
@@ -56,7 +55,7 @@ class TcpServer(Protocol):
 def main(arguments: ParsedArguments) -> NoReturn:
     config = host_config(arguments)
     SessionOpener(config).check()
-    raise_descriptor_limit()
+    descriptors.raise_limit()
     files = HostFiles(config.agent_dir)
     files.take()
     run_and_exit(lambda: _serve(config, files, arguments))
@@ -92,13 +91,6 @@ def seconds(flags: Mapping[str, str], name: str, default: float) -> float:
     if match is None:
         raise UsageError(f"--{name} needs a number, or a time such as 30s, 15m or 1h; not {flags[name]!r}")
     return float(match[1]) * UNITS[match[2]]
-
-
-def raise_descriptor_limit() -> None:
-    """Every session and every client needs a descriptor or two."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 class HostSignal(StopSignal):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from types import NoneType
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args
 
 from tau.records import commands, dialogs, entries
 from tau.records import host_events as h_events
@@ -24,7 +24,7 @@ REQUESTS: tuple[Any, ...] = get_args(dialogs.AnyUiRequest)
 
 def reply_kinds(dialect: Dialect, command: type[commands.Command]) -> tuple[Any, ...]:
     """Return the possible types of a response's `data`; empty if it has none."""
-    returned = get_type_hints(HANDLERS[command])["return"]
+    returned = HANDLERS.reply_type(command)
     kinds = get_args(returned) or (returned,)
     if (form := dialect.replies.get(command)) is not None:
         kinds = (*form.makes, *(kind for kind in kinds if kind is NoneType))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tau.errors import CommandError
-from tau.records.base import UNSET, replace
+from tau.records.base import UNSET, UnsetType, replace
 from tau.records.host_events import HostSessionRow, HostSessions
 from tau.records.replies import SessionRow
 from tau.runtime.clock import now
@@ -15,6 +16,8 @@ from tau.serve.live_session import LiveSession
 from tau.store.listing import NO_MESSAGES, recent_files, session_head, session_row
 
 MAX_ROWS = 200
+_NUMBER = rb"[0-9]{1,20}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,3})?"
+_COST = re.compile(rb'"usage":\{[^{}]*"cost":\{[^{}]*"total":(%b)[,}]' % _NUMBER)
 LARGE_BYTES = 4 * 1024 * 1024  # of a larger file only the beginning is read
 
 
@@ -32,20 +35,26 @@ def file_rows(folders: Iterable[Path], cursor: str | None, limit: int) -> tuple[
         if len(rows) == limit:
             return rows, last
         if (row := _read(path)) is not None:
-            rows.append(_from_file(row))
+            rows.append(row)
             last = path.name
     return rows, None
 
 
-def _read(path: Path) -> SessionRow | None:
+def _read(path: Path) -> HostSessionRow | None:
     try:
         large = os.path.getsize(path) > LARGE_BYTES
+        row = session_head(path) if large else session_row(path)
+        return None if row is None else _from_file(row, UNSET if large else file_cost(path))
     except OSError:
         return None
-    return session_head(path) if large else session_row(path)
 
 
-def _from_file(row: SessionRow) -> HostSessionRow:
+def file_cost(path: Path) -> float:
+    """Dollars, for all entries of a session file. The text of a message cannot match: its quotes are escaped."""
+    return sum(float(number) for number in _COST.findall(path.read_bytes()))
+
+
+def _from_file(row: SessionRow, cost: float | UnsetType) -> HostSessionRow:
     return HostSessionRow(
         row.id,
         row.cwd,
@@ -56,6 +65,7 @@ def _from_file(row: SessionRow) -> HostSessionRow:
         row.message_count,
         row.first_message,
         live=False,
+        cost=cost,
     )
 
 
@@ -101,4 +111,12 @@ def live_row(live: LiveSession) -> HostSessionRow:
 
 
 def _with_state(row: HostSessionRow, live: LiveSession) -> HostSessionRow:
-    return replace(row, live=True, streaming=live.streaming, attention=live.attention, clients=len(live.attachments))
+    total = live.total_cost
+    return replace(
+        row,
+        live=True,
+        streaming=live.streaming,
+        attention=live.attention,
+        clients=len(live.attachments),
+        cost=UNSET if total is None else total,
+    )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tau.core.agent.draft import Update
-from tau.records.base import UNSET, Raw, wire_json
+from tau.records.base import UNSET, Raw, UnsetType, wire_json
+from tau.records.deltas import ToolCallDelta, ToolCallEnd, ToolCallStart
 from tau.records.dialogs import Confirm, Editor, Input, Select, SetStatus, SetTitle, SetWidget, UiRequest
 from tau.records.events import (
     AgentEnd,
@@ -28,6 +29,7 @@ Question = Select | Confirm | Input | Editor
 class SessionView:
     def __init__(self) -> None:
         self.partial: Update | Assistant | None = None  # the answer that is being streamed
+        self._arguments: dict[int, list[str]] = {}  # of its calls that are not complete, by content index
         self.tools: dict[str, ToolStart | ToolUpdate] = {}
         self.queue = Queues([], [])
         self.dialogs: dict[str, Question] = {}
@@ -39,6 +41,8 @@ class SessionView:
     def apply(self, event: Event | Update | UiRequest, seq: int) -> None:
         if isinstance(event, Update):
             self.partial = event
+            if isinstance(event.delta, ToolCallDelta | ToolCallStart | ToolCallEnd):
+                self._follow_arguments(event.delta)
         elif isinstance(event, ToolUpdate):
             self.tools[event.tool_call_id] = event
         elif isinstance(event, UiRequest):
@@ -49,9 +53,9 @@ class SessionView:
     def _apply(self, event: Event, seq: int) -> None:
         match event:
             case MessageStart(message=Assistant() as message):
-                self.partial = message
-            case MessageEnd() | AgentEnd():
-                self.partial = None
+                self._set_partial(message)
+            case MessageEnd(message=Assistant()) | AgentEnd():
+                self._set_partial(None)
             case ToolStart():
                 self.tools[event.tool_call_id] = event
             case ToolEnd():
@@ -64,8 +68,22 @@ class SessionView:
             case DialogResolved():
                 self.dialogs.pop(event.id, None)
             case SessionChanged():
-                self.partial, self.settled = None, None
+                self._set_partial(None)
+                self.settled = None
                 self.tools.clear()
+
+    def _set_partial(self, message: Assistant | None) -> None:
+        self.partial = message
+        self._arguments.clear()
+
+    def _follow_arguments(self, delta: ToolCallStart | ToolCallDelta | ToolCallEnd) -> None:
+        match delta:
+            case ToolCallDelta():
+                self._arguments.setdefault(delta.content_index, []).append(delta.delta)
+            case ToolCallStart():
+                self._arguments[delta.content_index] = []
+            case ToolCallEnd():
+                self._arguments.pop(delta.content_index, None)
 
     def _show(self, request: UiRequest) -> None:
         match request:
@@ -92,6 +110,11 @@ class SessionView:
             case message:
                 return Raw(wire_json(message))
 
+    def partial_arguments(self) -> dict[str, str] | UnsetType:
+        """The JSON text so far of the calls whose arguments are not complete, by content index."""
+        texts = {str(index): "".join(pieces) for index, pieces in self._arguments.items()}
+        return texts or UNSET
+
     def running_tools(self) -> list[RunningTool]:
         return [
             RunningTool(
@@ -105,7 +128,9 @@ class SessionView:
 
     def ui(self) -> ShownUi:
         title = UNSET if self.title is None else self.title
-        widgets = {
-            key: {"lines": one.widget_lines, "placement": one.widget_placement} for key, one in self.widgets.items()
-        }
-        return ShownUi(title, dict(self.statuses), widgets)
+        return ShownUi(title, dict(self.statuses), {key: _shown_widget(one) for key, one in self.widgets.items()})
+
+
+def _shown_widget(widget: SetWidget) -> dict[str, Any]:
+    placement = {} if widget.widget_placement is UNSET else {"placement": widget.widget_placement}
+    return {"lines": widget.widget_lines, **placement}

@@ -39,7 +39,9 @@ class SessionWatch:
 
     def _tell(self, live: LiveSession) -> None:
         name = live.handle.tree.name or UNSET
-        status = SessionStatus(live.id, live.streaming, live.attention, len(live.attachments), live.cost, name)
+        total = live.total_cost
+        cost = live.cost if total is None else total
+        status = SessionStatus(live.id, live.streaming, live.attention, len(live.attachments), cost, name)
         if self._last.get(live) == status:
             self._timers.pop(live, None)
             return

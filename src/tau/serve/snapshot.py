@@ -41,6 +41,7 @@ def snapshot_line(live: LiveSession, reason: SnapshotReason, entry: str | None) 
             bash=live.running_bash(),
             settled=view.settled,
             interrupted=live.interrupted,
+            partial_arguments=view.partial_arguments(),
         )
     )
 

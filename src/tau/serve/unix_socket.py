@@ -10,7 +10,6 @@ import asyncio
 import errno
 import logging
 import os
-import resource
 import socket
 import struct
 import sys
@@ -18,12 +17,16 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from tau.concurrency.turns import run_turn
 from tau.errors import UsageError
 from tau.runtime.protocol.line_queue import LineQueue
-from tau.runtime.protocol.transport import BatchSource, LineHandler
+from tau.runtime.protocol.transport import LineHandler
+from tau.serve.descriptors import running_out
+
+if TYPE_CHECKING:
+    from tau.runtime.protocol.transport import BatchSource
 
 log = logging.getLogger(__name__)
 BUFFER_BYTES = 64 * 1024  # output that the kernel has not taken; one batch may be above it
@@ -32,7 +35,6 @@ FLUSH_TIMEOUT_S = 1.0
 _PEER_CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 _LOCAL_PEERCRED = 1  # macOS and the BSDs: a version and the uid
 MAX_CONNECTIONS = 2048
-SPARE_DESCRIPTORS = 256  # for the sessions that are open
 
 
 class SocketTransport(asyncio.Protocol):
@@ -187,8 +189,7 @@ class UnixListener:
             return f"it comes from user {uid}"
         if len(self._tasks) >= MAX_CONNECTIONS:
             return "there are too many"
-        # The system gives the lowest number that is free.
-        if connection.fileno() > resource.getrlimit(resource.RLIMIT_NOFILE)[0] - SPARE_DESCRIPTORS:
+        if running_out(connection.fileno()):
             return "descriptors are running out"
         return None
 

@@ -35,20 +35,25 @@ def resolve_value(text: str, environment: Mapping[str, str]) -> str | None:
         return None
     if environment.get(text):
         return environment[text].strip() or None
-    return re.sub(_MARK, lambda mark: mark[1] or environment[mark[2] or mark[3]], text).strip() or None
+    if "$" in text:
+        text = re.sub(_MARK, lambda mark: mark[1] or environment[mark[2] or mark[3]], text)
+    return text.strip() or None
 
 
 def missing_variables(text: str, environment: Mapping[str, str]) -> list[str]:
     """Return the variables that a text refers to and that are unset or empty."""
     if is_command(text):
         return []
-    names = [mark[2] or mark[3] for mark in re.finditer(_MARK, text) if not mark[1]]
-    return [name for name in names if not environment.get(name)]
+    return [name for name in _marked_variables(text) if not environment.get(name)]
 
 
 def variables_in(text: str) -> list[str]:
     """Return the variables that a text may refer to."""
-    return [] if is_command(text) else [text, *(mark[2] or mark[3] for mark in re.finditer(_MARK, text) if not mark[1])]
+    return [] if is_command(text) else [text, *_marked_variables(text)]
+
+
+def _marked_variables(text: str) -> list[str]:
+    return [mark[2] or mark[3] for mark in re.finditer(_MARK, text) if not mark[1]] if "$" in text else []
 
 
 def command_output(command: str, environment: Mapping[str, str]) -> str | None:

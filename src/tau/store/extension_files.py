@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from tau.core.text.globs import IgnoreRules
 from tau.errors import UsageError
@@ -23,7 +23,7 @@ NODE_SUFFIXES = (".ts", ".js", ".mts", ".mjs", ".cts", ".cjs")
 _SKIPPED = ("__pycache__", "node_modules", "__init__.py")
 
 
-class ExtensionPath(NamedTuple):
+class ExtensionPath(Value):
     """`path` is what is loaded. `package` is the folder of an extension for Node that has one of its own."""
 
     path: Path
@@ -46,10 +46,14 @@ class FoundExtension(Value):
     content: Mapping[str, str] | None = None  # what trust is bound to, see trust.Decision
     base: Path | None = None  # the folder that contains `extensions`, if it was found there; None if it was named
     package: Path | None = None  # see ExtensionPath
+    brought_by: str | None = None  # the source of the package that offers it; `base` is its folder then
+    hint: str = ""  # what to add to the message if it cannot be loaded
 
     @property
-    def source(self) -> Literal["auto", "local", "cli"]:
+    def source(self) -> str:
         """How it was found, as in SourceInfo."""
+        if self.brought_by is not None:
+            return self.brought_by
         if self.base is not None:
             return "auto"
         return "cli" if self.given else "local"
@@ -65,9 +69,11 @@ def extension_paths(
     only_given: bool = False,
     content: Mapping[str, str] | None = None,
     node_problem: Callable[[], str] = lambda: "",
+    packaged: Sequence[FoundExtension] = (),
 ) -> tuple[list[FoundExtension], list[str]]:
     """Return the extensions to load, in order, and warnings about others. `lists` is Layers.lists.
 
+    `packaged` are those of packages: first those of packages on the command line, at the end the others.
     `content` is what trust in the project is bound to. `node_problem` says why there is no Node; it is called only if
     an extension needs it.
     Raises UsageError for a path on the command line that cannot be an extension.
@@ -75,6 +81,7 @@ def extension_paths(
     found = [
         FoundExtension(one.path, True, "cli", package=one.package) for text in given for one in _from_flag(text, cwd)
     ]
+    found += [one for one in packaged if one.given]
     if not only_given:
         scopes: tuple[Scope, ...] = ("project", "user") if trusted else ("user",)
         for scope in scopes:
@@ -87,13 +94,14 @@ def extension_paths(
                 kept = [one for one in in_folder(base / "extensions") if _allowed(entries, one)]
                 bound = content if scope == "project" else None
                 found += [FoundExtension(one.path, False, scope, bound, base, one.package) for one in kept]
+        found += [one for one in packaged if not one.given]
     return _loadable(_unique(found), node_problem)
 
 
 def listed_extensions(lines: Sequence[str]) -> list[ExtensionPath]:
     """Return the extensions that a path list of settings includes."""
     entries = PathList(lines)
-    return [one for named in entries.paths() for one in _expand(named) if _allowed(entries, one)]
+    return [one for named in entries.paths() for one in expand(named) if _allowed(entries, one)]
 
 
 def _allowed(entries: PathList, one: ExtensionPath) -> bool:
@@ -102,7 +110,7 @@ def _allowed(entries: PathList, one: ExtensionPath) -> bool:
 
 def in_folder(folder: Path) -> list[ExtensionPath]:
     """Return the extensions directly in a folder, sorted by name."""
-    rules = _ignored(folder)
+    rules = ignore_rules(folder)
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError:
@@ -120,10 +128,10 @@ def in_folder(folder: Path) -> list[ExtensionPath]:
 
 
 def _from_flag(text: str, cwd: Path) -> list[ExtensionPath]:
-    if text.startswith(("npm:", "git:", "builtin:", "http:", "https:", "ssh:")):
-        raise UsageError(f"--extension {text}: this version of tau loads extensions from files and folders only")
+    if text.startswith("builtin:"):
+        raise UsageError(f"--extension {text}: tau loads extensions from files, folders and packages")
     path = Path(os.path.normpath(cwd / os.path.expanduser(text)))
-    paths = _expand(path) if path.is_dir() else [ExtensionPath(path)]
+    paths = expand(path) if path.is_dir() else [ExtensionPath(path)]
     if not paths:
         raise UsageError(f"--extension {text}: this folder contains no extension")
     for each in paths:
@@ -132,7 +140,7 @@ def _from_flag(text: str, cwd: Path) -> list[ExtensionPath]:
     return paths
 
 
-def _expand(path: Path) -> list[ExtensionPath]:
+def expand(path: Path) -> list[ExtensionPath]:
     """Return a file or package itself, and for any other folder the extensions in it."""
     if not path.is_dir():
         return [ExtensionPath(path)] if path.exists() else []
@@ -156,7 +164,7 @@ def _of_manifest(path: Path, folder: Path) -> list[ExtensionPath]:
         return [ExtensionPath(path, folder if path.suffix in NODE_SUFFIXES else None)]
     return [
         ExtensionPath(one.path, folder if one.needs_node else one.package)
-        for one in (_expand(path) if path.is_dir() else [])
+        for one in (expand(path) if path.is_dir() else [])
     ]
 
 
@@ -194,7 +202,8 @@ def _loadable(found: list[FoundExtension], node_problem: Callable[[], str]) -> t
     return [one for one in found if one not in foreign], [f"Not loaded: {names}. {problem}."]
 
 
-def _ignored(folder: Path) -> IgnoreRules:
+def ignore_rules(folder: Path) -> IgnoreRules:
+    """The rules of the ignore files directly in a folder."""
     lines: list[str] = []
     for name in (".gitignore", ".ignore", ".fdignore"):
         try:

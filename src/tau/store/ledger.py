@@ -22,7 +22,7 @@ create table task (
 ) without rowid;
 create table attempt (
     task text not null, number integer not null, worker text not null, claimed real not null, begun real,
-    ended real, how text, primary key (task, number)
+    ended real, how text, cost real not null default 0, primary key (task, number)
 ) without rowid;
 create table result (
     task text primary key, attempt integer not null, outcome text not null, cost real not null, turns integer not null,
@@ -35,6 +35,10 @@ create index attempt_open on attempt (task) where ended is null;
 
 class LedgerError(Exception):
     """The ledger cannot be used, and why."""
+
+
+class LedgerFull(LedgerError):
+    """The disk is full, or cannot be written: nothing of the transaction was stored, and it may succeed later."""
 
 
 class StoredTask(NamedTuple):
@@ -59,7 +63,9 @@ class Ledger:
                 self._db.execute("pragma synchronous=full")
                 self._create()
         except sqlite3.DatabaseError as error:
-            raise LedgerError(f"{path}: {error}. `tau fleet repair` makes it anew from the results.") from None
+            raise LedgerError(
+                f"{path}: {error}. `tau fleet repair {path.parent}` makes a new one from the results."
+            ) from None
 
     def _create(self) -> None:
         if self._db.execute("pragma user_version").fetchone()[0] == 0:
@@ -81,13 +87,24 @@ class Ledger:
         if self._db.in_transaction:
             yield
             return
-        self._db.execute("begin immediate")
+        self._begin()
         try:
             yield
-        except BaseException:
-            self._db.execute("rollback")
+            self._db.execute("commit")
+        except BaseException as error:
+            if self._db.in_transaction:  # SQLite may have rolled it back by itself
+                self._db.execute("rollback")
+            if isinstance(error, sqlite3.OperationalError) and _is_full(error):
+                raise LedgerFull(f"{self._path}: {error}") from None
             raise
-        self._db.execute("commit")
+
+    def _begin(self) -> None:
+        try:
+            self._db.execute("begin immediate")
+        except sqlite3.OperationalError as error:
+            if _is_full(error):
+                raise LedgerFull(f"{self._path}: {error}") from None
+            raise
 
     # Tasks.
 
@@ -131,6 +148,14 @@ class Ledger:
         with self.transaction():
             self._db.execute("update attempt set begun=? where task=? and number=?", (now, task, number))
 
+    def charge(self, task: str, number: int, cost: float) -> None:
+        """What an attempt has cost until now."""
+        with self.transaction():
+            self._db.execute(
+                "update attempt set cost=max(cost, ?) where task=? and number=?",
+                (cost, task, number),
+            )
+
     def end_attempt(self, task: str, number: int, how: str, now: float) -> None:
         with self.transaction():
             self._db.execute(
@@ -143,6 +168,10 @@ class Ledger:
         with self.transaction():
             done = self._db.execute("update attempt set ended=?, how=? where ended is null", (now, how))
             return done.rowcount
+
+    def open_attempts(self) -> Mapping[str, int]:
+        """The attempts that were under way when the coordinator ended: task and number."""
+        return dict(self._db.execute("select task, max(number) from attempt where ended is null group by task"))
 
     def numbers(self) -> Mapping[str, int]:
         """The highest number of an attempt of each task."""
@@ -172,13 +201,17 @@ class Ledger:
                 if done.rowcount:
                     stored.append(result)
                     self.end_attempt(result.id, result.attempt, result.outcome, now)
+                    self.charge(result.id, result.attempt, result.cost)
         return stored
 
-    def forget_results(self, outcomes: Sequence[str]) -> int:
-        """Make tasks with these outcomes wait again."""
+    def forget_results(self, tasks: Iterable[str]) -> int:
+        """Make tasks wait again. Returns how many had a result."""
         with self.transaction():
-            marks = ", ".join("?" * len(outcomes))
-            return self._db.execute(f"delete from result where outcome in ({marks})", list(outcomes)).rowcount
+            return self._db.executemany("delete from result where task=?", [(id,) for id in tasks]).rowcount
+
+    def outcomes(self) -> Mapping[str, str]:
+        """The outcome of each task that has a result."""
+        return dict(self._db.execute("select task, outcome from result"))
 
     def results(self) -> Iterator[bytes]:
         """The final results as JSON, in the order of the tasks."""
@@ -196,7 +229,10 @@ class Ledger:
         return {**found, "": self._db.execute("select count(*) from task").fetchone()[0] - sum(found.values())}
 
     def spent(self) -> float:
-        return float(self._db.execute("select coalesce(sum(cost), 0) from result").fetchone()[0])
+        """The cost of all attempts, also of those that were lost."""
+        query = """select coalesce(sum(cost), 0) + (select coalesce(sum(cost), 0) from result
+            where not exists (select 1 from attempt where attempt.task = result.task)) from attempt"""
+        return float(self._db.execute(query).fetchone()[0])
 
     # Events.
 
@@ -206,6 +242,10 @@ class Ledger:
 
     def close(self) -> None:
         self._db.close()
+
+
+def _is_full(error: sqlite3.OperationalError) -> bool:
+    return error.sqlite_errorname.startswith(("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY"))
 
 
 def _quoted(path: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from tau.wire.position import line_in, line_of
 def read_models(path: Path) -> tuple[Any, str | None]:
     """Return the content (None if there is no file) and an error message."""
     try:
-        return parse(strip_comments(path.read_bytes().decode()).encode()), None
+        return _parse(path.read_bytes()), None
     except FileNotFoundError:
         return None, None
     except BadRecord as error:
@@ -22,6 +23,13 @@ def read_models(path: Path) -> tuple[Any, str | None]:
         return None, f"{path} is not valid UTF-8. The file is ignored."
     except OSError as error:
         return None, f"{path} cannot be read: {error.strerror}. The file is ignored."
+
+
+def _parse(data: bytes) -> Any:
+    """Parse JSON with or without comments and trailing commas. Most files have none."""
+    with suppress(BadRecord):
+        return parse(data)
+    return parse(strip_comments(data.decode()).encode())
 
 
 def problem_line(path: Path, place: str) -> int:

@@ -14,7 +14,7 @@ import sys
 PROC_SUPER_MAGIC = 0x9FA0
 SECRET_NAMES = frozenset({"environ", "mem", "kcore", "vmcore"})
 
-_PROCESS_FILE = re.compile(r".*/\d+(?:/task/\d+)?/\w+")
+_PROCESS_FILE = r".*/\d+(?:/task/\d+)?/\w+"
 _STATFS_BYTES = 512  # struct statfs has 120 bytes or fewer; its first member is f_type, a long
 
 
@@ -31,7 +31,7 @@ def shows_process(descriptor: int, status: os.stat_result, path: str) -> bool:
     if os.path.basename(path) in SECRET_NAMES:
         return True
     # Bind-mounted under another name. Only the owner may read environ and mem; a world-readable file is not secret.
-    return not status.st_mode & (stat.S_IRGRP | stat.S_IROTH) and _PROCESS_FILE.fullmatch(path) is None
+    return not status.st_mode & (stat.S_IRGRP | stat.S_IROTH) and re.fullmatch(_PROCESS_FILE, path) is None
 
 
 def opened_path(descriptor: int, path: str) -> str:

@@ -26,7 +26,7 @@ from tau.records.base import UNSET, Value
 from tau.records.replies import SlashCommand, SourceInfo
 from tau.store.context import context_files, may_be_planted, project_root, prompt_file, text_or_file
 from tau.store.path_lists import PathList
-from tau.store.resource_query import ResourceQuery
+from tau.store.resource_query import NO_PACKAGES, PackageFile, ResourceQuery
 from tau.store.skills import ResourceLocation, find_skills, skill_body
 from tau.store.templates import find_templates
 
@@ -82,7 +82,8 @@ def _listed(items: Iterable[Template] | Iterable[Skill]) -> list[Template | Skil
 
 def _row(name: str, kind: Literal["prompt", "skill"], item: Template | Skill) -> SlashCommand:
     origin = item.origin
-    info = SourceInfo(item.path, origin.source, origin.scope, base_dir=UNSET if origin.base is None else origin.base)
+    base = UNSET if origin.base is None else origin.base
+    info = SourceInfo(item.path, origin.source, origin.scope, "package" if origin.packaged else "top-level", base)
     return SlashCommand(name, item.description or UNSET, kind, origin.location, item.path, info)
 
 
@@ -91,9 +92,10 @@ def _row(name: str, kind: Literal["prompt", "skill"], item: Template | Skill) ->
 
 def find_resources(query: ResourceQuery, offers: ExtensionResources = ()) -> FoundResources:
     requested = query.requested
+    packages = query.packages() if query.packages is not None else NO_PACKAGES
     custom, problems = _prompts("SYSTEM.md", query, () if requested.system is None else (requested.system,))
     appended, more = _prompts("APPEND_SYSTEM.md", query, requested.appended)
-    problems += more
+    problems += [*more, *packages.problems]
     context, more = ([], []) if requested.no_context else _context(query)
     problems += more
     skills, more = find_skills(
@@ -101,6 +103,7 @@ def find_resources(query: ResourceQuery, offers: ExtensionResources = ()) -> Fou
             query,
             [] if requested.no_skills else _settings_places(query, query.skills),
             [] if requested.no_skills else list(_folders(query, ("skills",), agents=True)),
+            _packaged(packages.used("skills"), wanted=not requested.no_skills),
             _named(query, requested.skills, "cli"),
             [place for source, paths, _ in offers for place in _named(query, paths, source)],
         ),
@@ -113,6 +116,7 @@ def find_resources(query: ResourceQuery, offers: ExtensionResources = ()) -> Fou
             [] if requested.no_templates else _settings_places(query, query.prompts),
             # In older versions of pi templates were called commands.
             [] if requested.no_templates else list(_folders(query, ("prompts", "commands"), agents=False)),
+            _packaged(packages.used("prompts"), wanted=not requested.no_templates),
             _named(query, requested.templates, "cli"),
             [place for source, _, paths in offers for place in _named(query, paths, source)],
         ),
@@ -147,15 +151,16 @@ def _in_order(
     query: ResourceQuery,
     settings: list[ResourceLocation],
     folders: list[ResourceLocation],
+    packages: list[ResourceLocation],
     given: list[ResourceLocation],
     offered: list[ResourceLocation],
 ) -> list[ResourceLocation]:
     """Order the sources: the first one with a name wins. An untrusted project cannot override the user's names."""
     if query.trusted:
-        return [*settings, *folders, *given, *offered]
+        return [*settings, *folders, *packages, *given, *offered]
     users = [place for place in folders if place.origin.scope == "user"]
     projects = [place for place in folders if place.origin.scope == "project"]
-    return [*settings, *users, *given, *offered, *projects]
+    return [*settings, *users, *packages, *given, *offered, *projects]
 
 
 def _folders(query: ResourceQuery, names: Sequence[str], agents: bool) -> Iterator[ResourceLocation]:
@@ -193,6 +198,15 @@ def _settings_places(query: ResourceQuery, lines: Sequence[str]) -> list[Resourc
         if path.is_relative_to(query.cwd) and query.trusted
         else ResourceLocation(path, ResourceOrigin("user", "local", str(query.agent_dir)), entries, expected=True)
         for path in entries.paths()
+    ]
+
+
+def _packaged(files: Sequence[PackageFile], *, wanted: bool) -> list[ResourceLocation]:
+    """Return the files of packages. Those of a package on the command line are used whatever is switched off."""
+    return [
+        ResourceLocation(one.path, ResourceOrigin(one.scope, one.source, str(one.base), packaged=True))
+        for one in files
+        if one.used and (wanted or one.scope == "temporary")
     ]
 
 

@@ -14,8 +14,9 @@ import stat
 from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tau.core.conversation.file_lines import BytesSource, FileLines, LineSource
+from tau.core.conversation.file_lines import BytesSource, FileLines
 from tau.core.conversation.prompts import PromptIndex, may_be_prompt
 from tau.core.conversation.tree import CODES, ROOT, Tree
 from tau.errors import CommandError
@@ -23,6 +24,9 @@ from tau.records.base import BadRecord, UnsetType, attach_source, decode, encode
 from tau.records.entries import VERSION, Header
 from tau.records.lines import FullOutline, Outline, read_outlines
 from tau.store.migrate import migrate_lines
+
+if TYPE_CHECKING:
+    from tau.core.conversation.file_lines import LineSource
 
 MAX_SHOWN_PROBLEMS = 5  # problems that are reported in full
 MAX_HEADER_BYTES = 64 * 1024  # bytes in which the header must fit

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
@@ -74,6 +74,25 @@ class SettingsFile:
             if merged != content:
                 replace_file(self.path, self._changed_text(text, changes) or as_text(merged))
 
+    def change_list(self, name: str, edit: Callable[[list[Any]], list[Any]]) -> bool:
+        """Replace a list by what `edit` makes of it, under the lock; False if that is the same.
+
+        Raises BadRecord if the file is damaged, or OSError; then nothing has changed.
+        """
+        with locked(self.path):
+            try:
+                text, content = self._read()
+            except BadRecord as error:
+                raise BadRecord(f"{self.path}{error}") from None
+            before = content.get(name, [])
+            if not isinstance(before, list):
+                raise BadRecord(f"{self.path}: {name} is not a list.")
+            after = edit(list(before))
+            if after == before:
+                return False
+            replace_file(self.path, self._changed_text(text, {name: after}) or as_text({**content, name: after}))
+            return True
+
     def _changed_text(self, plain: str, changes: dict[str, Any]) -> bytes | None:
         """The file with these changes, if it has comments or trailing commas that must survive; else None."""
         text = self.path.read_bytes().removeprefix(BOM).decode() if plain else ""
@@ -119,6 +138,7 @@ class Layers(Value):
     lists: dict[Scope, dict[str, list[Any]]]  # the same lists by scope
     origins: dict[str, Path]  # "retry.maxRetries": the file that sets it; settings not in here have their defaults
     problems: list[str]
+    packages: dict[Scope, list[Any]] = {}  # the lists `packages` as they are written
 
 
 def read_layers(
@@ -129,6 +149,7 @@ def read_layers(
     lists: dict[Scope, dict[str, list[Any]]] = {"project": {}, "user": {}}
     origins: dict[str, Path] = {}
     problems: list[str] = []
+    packages: dict[Scope, list[Any]] = {}
     files: list[tuple[Scope, SettingsFile | None]] = [("user", user), ("project", project)]
     for scope, file in files:
         if file is None:
@@ -136,6 +157,7 @@ def read_layers(
         file.read()
         content = {name: _with_absolute_paths(name, value, file.path.parent) for name, value in file.content.items()}
         problems += file.problems
+        packages[scope] = file.content.get("packages", [])
         if scope == "project":
             for name in _refused(content, merged):
                 content = _without(content, name)
@@ -144,7 +166,7 @@ def read_layers(
         combined = {name: [*added, *merged.get(name, ())] for name, added in lists[scope].items()}
         merged = {**merge(merged, content), **combined}
         origins |= {place: file.path for place in _places(content)}
-    return Layers(decode(Settings, encode(merged)), lists, origins, problems)
+    return Layers(decode(Settings, encode(merged)), lists, origins, problems, packages)
 
 
 def migrate_names(content: dict[str, Any]) -> dict[str, Any]:

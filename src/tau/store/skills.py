@@ -71,6 +71,11 @@ def find_skills(places: Sequence[ResourceLocation], within: Path | None = None) 
     return list(by_name.values()), problems
 
 
+def find_skill_files(folder: Path) -> list[Path]:
+    """Return the files of the skills in a folder, without reading them."""
+    return list(_Walk(folder).skills())
+
+
 def skill_body(skill: Skill, within: Path | None = None) -> str:
     """Return the current text of a skill, without its fields. Raises OSError with its path."""
     try:

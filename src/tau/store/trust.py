@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,15 @@ from tau.store.extension_files import listed_extensions
 from tau.store.files import locked, read_small, replace_file
 from tau.store.settings import SettingsFile, as_text, read_layers
 
-# Files in `.pi` that can run code, send data elsewhere, or replace the system prompt. Packages are named in the
-# settings and not loaded yet; the folders they are installed in (git, npm) will belong here.
-NAMES_NEEDING_TRUST = ("settings.json", "mcp.json", "extensions", "SYSTEM.md", "APPEND_SYSTEM.md")
+# Files in `.pi` that can run code, send data elsewhere, or replace the system prompt. Packages are installed in git and
+# npm; of npm's node_modules, the folders of the packages that settings name are covered, and npm's lock file stands for
+# the others.
+NAMES_NEEDING_TRUST = (
+    *("settings.json", "mcp.json", "extensions", "SYSTEM.md", "APPEND_SYSTEM.md"),
+    *("packages.lock.json", "npm", "git"),
+)
+SKIPPED_NAMES = ("__pycache__", "node_modules")
+SKIPPED_IN_PACKAGES = (*SKIPPED_NAMES, ".git")
 # The same outside of `.pi`. A decision of a version of tau that did not read them does not cover them.
 MCP_FILE = ".mcp.json"
 # They are used only if the project is trusted, but have only values, for the terminal interface: trust is not bound to
@@ -229,7 +236,7 @@ def fingerprint(cwd: Path, *, mcp: bool = True) -> Fingerprint:
     digest, room = hashlib.sha256(), MAX_BYTES
     names: list[str] = []
     content: dict[str, str] = {}
-    for path in _files([*roots, *(path for path in named_in_settings(cwd) if not _is_in_any(path, roots))]):
+    for path in _covered(cwd, roots):
         if len(names) == MAX_FILES:
             raise Untrustable(f"there are more than {MAX_FILES} files")
         try:
@@ -244,6 +251,31 @@ def fingerprint(cwd: Path, *, mcp: bool = True) -> Fingerprint:
         content[os.path.realpath(path)] = of_data.hexdigest()
     harmless = [name for name in needing if name in HARMLESS_NAMES]
     return Fingerprint(digest.hexdigest(), names + harmless, content)
+
+
+def _covered(cwd: Path, roots: list[Path]) -> Iterator[Path]:
+    """Yield every file that trust is bound to, once."""
+    repositories = cwd / ".pi" / "git"
+    plain = [root for root in roots if root != repositories]
+    plain += [path for path in named_in_settings(cwd) if not _is_in_any(path, roots)]
+    packages = [*(root for root in roots if root == repositories), *packages_in_settings(cwd)]
+    seen: set[Path] = set()
+    for path in chain(_files(plain), _files(packages, skipped=SKIPPED_IN_PACKAGES)):
+        if path not in seen:
+            seen.add(path)
+            yield path
+
+
+def packages_in_settings(cwd: Path) -> list[Path]:
+    """Return the folders and files of the packages that the project's settings name, if they exist."""
+    entries = read_layers(SettingsFile(cwd / ".pi" / "settings.json"), None).packages["user"]
+    if not entries:
+        return []
+    from tau.store.packages.configured import parse_entries
+    from tau.store.packages.layout import project_layout
+
+    found, _ = parse_entries(entries, project_layout(cwd))
+    return [path for one in found if (path := one.layout.folder(one.source)).exists()]
 
 
 def named_in_settings(cwd: Path) -> Iterator[Path]:
@@ -262,7 +294,9 @@ def _is_in_any(path: Path, roots: list[Path]) -> bool:
     return any(path.is_relative_to(root) for root in roots)
 
 
-def _files(paths: list[Path], above: tuple[tuple[int, int], ...] = ()) -> Iterator[Path]:
+def _files(
+    paths: list[Path], above: tuple[tuple[int, int], ...] = (), *, skipped: tuple[str, ...] = SKIPPED_NAMES
+) -> Iterator[Path]:
     """Yield every file below the paths, following links, in an order that does not depend on the disk.
 
     Compiled Python is left out: the extension loader does not use it. So are the installed packages of Node, of which
@@ -277,10 +311,10 @@ def _files(paths: list[Path], above: tuple[tuple[int, int], ...] = ()) -> Iterat
             identity = (status.st_dev, status.st_ino)
             if identity in above or len(above) == MAX_DEPTH:
                 raise Untrustable(f"{path} contains itself through a link, or is nested too deeply")
-            names = sorted(name for name in os.listdir(path) if name not in ("__pycache__", "node_modules"))
+            names = sorted(name for name in os.listdir(path) if name not in skipped)
         except OSError as error:
             raise Untrustable(f"{path} cannot be read ({error.strerror})") from None
-        yield from _files([path / name for name in names], (*above, identity))
+        yield from _files([path / name for name in names], (*above, identity), skipped=skipped)
 
 
 def save_decision(cwd: Path, agent_dir: Path, *, trusted: bool, asked_about: Fingerprint | None = None) -> None:

@@ -10,7 +10,7 @@ import io
 import os
 import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from tau.errors import ToolError
 from tau.records.base import Value, field
@@ -69,96 +69,96 @@ class OpenFolder:
         self.close()
 
 
-class Files(Protocol):
-    """The files of a machine. These calls block: make them inside `Machine.in_thread`.
+if TYPE_CHECKING:
 
-    A failure is a ToolError whose text the model reads.
-    """
+    class Files(Protocol):
+        """The files of a machine. These calls block: make them inside `Machine.in_thread`.
 
-    def open(self, path: str) -> OpenFile:
-        """Open a regular file for reading. Anything else is refused, and so are files with secrets."""
-        ...
-
-    def folder(self, path: str) -> OpenFolder:
-        """Open a folder to run a search in."""
-        ...
-
-    def replace(self, path: str, data: bytes) -> None:
-        """Write a file atomically and create missing parent folders. Mode, owner and links are kept."""
-        ...
-
-    def real(self, path: str) -> str:
-        """Return the path with all links resolved; two names of one file give the same path."""
-        ...
-
-    def kind(self, path: str) -> Literal["file", "folder", "other"] | None:
-        """Return the kind of file at a path; None if there is none."""
-        ...
-
-    def is_secret(self, path: str, at: OpenFolder | None = None) -> bool:
-        """True if `open` would refuse the file because it contains secrets, or if that cannot be determined.
-
-        A relative path starts at the open folder `at`. Fast; raises nothing.
+        A failure is a ToolError whose text the model reads.
         """
-        ...
 
-    def entries(self, path: str) -> list[Entry]:
-        """List a folder, in no particular order; entries that vanish meanwhile are left out."""
-        ...
+        def open(self, path: str) -> OpenFile:
+            """Open a regular file for reading. Anything else is refused, and so are files with secrets."""
+            ...
 
+        def folder(self, path: str) -> OpenFolder:
+            """Open a folder to run a search in."""
+            ...
 
-class Machine(Protocol):
-    """The machine on which tools run. The real implementation is runtime/machine/local.py."""
+        def replace(self, path: str, data: bytes) -> None:
+            """Write a file atomically and create missing parent folders. Mode, owner and links are kept."""
+            ...
 
-    files: Files
+        def real(self, path: str) -> str:
+            """Return the path with all links resolved; two names of one file give the same path."""
+            ...
 
-    async def run(
-        self,
-        command: str | Sequence[str],
-        *,
-        cwd: str | OpenFolder,
-        on_output: OutputCallback,
-        timeout: float | None = None,
-        separate_streams: bool = False,
-    ) -> Exit:
-        """Run a command in its own process session, with empty stdin: a string in a shell, a list directly.
+        def kind(self, path: str) -> Literal["file", "folder", "other"] | None:
+            """Return the kind of file at a path; None if there is none."""
+            ...
 
-        If `cwd` is an open folder, the command runs in exactly that folder, whatever its path means to other
-        processes. `on_output` receives output as it arrives; unless `separate_streams` is set, all of it as
-        "stdout", in the order in which it was written. A command that leaves a child behind returns when the
-        shell does. If the call is cancelled or `timeout` seconds pass, the command and everything it started
-        are killed before the call returns.
-        """
-        ...
+        def is_secret(self, path: str, at: OpenFolder | None = None) -> bool:
+            """True if `open` would refuse the file because it contains secrets, or if that cannot be determined.
 
-    async def in_thread(self, work: Callable[[], T]) -> T:
-        """Run blocking file work in a thread, so that it does not block the event loop."""
-        ...
+            A relative path starts at the open folder `at`. Fast; raises nothing.
+            """
+            ...
 
-    def sub_machine(self, variables: Mapping[str, str] | None = None) -> Machine:
-        """Return a view of the same machine with its own processes: it kills only what was started through it.
+        def entries(self, path: str) -> list[Entry]:
+            """List a folder, in no particular order; entries that vanish meanwhile are left out."""
+            ...
 
-        `variables` are added to the environment of its commands.
-        """
-        ...
+    class Machine(Protocol):
+        """The machine on which tools run. The real implementation is runtime/machine/local.py."""
 
-    def kill_background(self) -> None:
-        """Kill processes left behind by commands that have returned. Does not wait."""
-        ...
+        files: Files
 
-    def spill(self) -> Spill:
-        """Create a private file for output that is too long to show."""
-        ...
+        async def run(
+            self,
+            command: str | Sequence[str],
+            *,
+            cwd: str | OpenFolder,
+            on_output: OutputCallback,
+            timeout: float | None = None,
+            separate_streams: bool = False,
+        ) -> Exit:
+            """Run a command in its own process session, with empty stdin: a string in a shell, a list directly.
 
+            If `cwd` is an open folder, the command runs in exactly that folder, whatever its path means to other
+            processes. `on_output` receives output as it arrives; unless `separate_streams` is set, all of it as
+            "stdout", in the order in which it was written. A command that leaves a child behind returns when the
+            shell does. If the call is cancelled or `timeout` seconds pass, the command and everything it started
+            are killed before the call returns.
+            """
+            ...
 
-class Spill(Protocol):
-    """A file that receives the whole output of a command, up to a limit."""
+        async def in_thread(self, work: Callable[[], T]) -> T:
+            """Run blocking file work in a thread, so that it does not block the event loop."""
+            ...
 
-    path: str
+        def sub_machine(self, variables: Mapping[str, str | None] | None = None) -> Machine:
+            """Return a view of the same machine with its own processes: it kills only what was started through it.
 
-    def write(self, data: bytes) -> None: ...
+            `variables` are added to the environment of its commands; None removes one.
+            """
+            ...
 
-    def close(self) -> None: ...
+        def kill_background(self) -> None:
+            """Kill processes left behind by commands that have returned. Does not wait."""
+            ...
+
+        def spill(self) -> Spill:
+            """Create a private file for output that is too long to show."""
+            ...
+
+    class Spill(Protocol):
+        """A file that receives the whole output of a command, up to a limit."""
+
+        path: str
+
+        def write(self, data: bytes) -> None: ...
+
+        def close(self) -> None: ...
 
 
 class ToolContext(Value):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tau.core.text.truncate import MAX_BYTES, MAX_LINES, Tail, format_size
 from tau.errors import ToolError
@@ -17,8 +17,11 @@ from tau.records.base import UNSET
 from tau.records.events import Outcome
 from tau.records.messages import Text
 from tau.records.tools import Truncation
-from tau.tools import Exit, Spill, Stream, Tool, ToolContext
+from tau.tools import Exit, Stream, Tool, ToolContext
 from tau.tools.partial_result import CancelledWithResult
+
+if TYPE_CHECKING:
+    from tau.tools import Spill
 
 UPDATE_INTERVAL_S = 0.1  # seconds between two updates
 

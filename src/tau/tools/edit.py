@@ -6,17 +6,20 @@ list as a single pair or as JSON in a string: all of these are accepted.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tau.core.text.editing import Edit, apply_edits
 from tau.core.text.truncate import format_size
 from tau.errors import Aborted, ToolError
 from tau.records.events import Outcome
 from tau.records.messages import Text
-from tau.tools import Files, Tool, ToolContext
+from tau.tools import Tool, ToolContext
 from tau.tools.file_locks import ShouldStop, run_locked
 from tau.tools.paths import resolve_existing
 from tau.tools.read import existence_test, read_chunks
+
+if TYPE_CHECKING:
+    from tau.core.text.editing import Edit
+    from tau.tools import Files
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
 
@@ -43,6 +46,8 @@ async def run(args: dict[str, Any], context: ToolContext) -> Outcome:
         context.confirm(name, real)
         data = _content(files, path, name, stopped)
         seen.check_unchanged(name, real, [data])
+        from tau.core.text.editing import apply_edits
+
         result = apply_edits(data, edits, name)
         if stopped():
             raise Aborted
@@ -58,6 +63,8 @@ async def run(args: dict[str, Any], context: ToolContext) -> Outcome:
 
 
 def edits_of(args: dict[str, Any]) -> list[Edit]:
+    from tau.core.text.editing import Edit
+
     given = args.get("edits")
     pairs = [] if given is None else given if isinstance(given, list) else [given]
     if isinstance(args.get("oldText"), str) and isinstance(args.get("newText"), str):

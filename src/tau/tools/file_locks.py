@@ -9,13 +9,16 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from tau.errors import Aborted
 from tau.records.events import Outcome
 from tau.records.messages import Text
-from tau.tools import Machine
 from tau.tools.partial_result import CancelledWithResult
+
+if TYPE_CHECKING:
+    from tau.tools import Machine
 
 ShouldStop = Callable[[], bool]
 LockedWork = Callable[[str, str, ShouldStop], Outcome]

@@ -10,17 +10,20 @@ import os
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tau.core.text.globs import BadGlob, glob_regex, parse_ignore_glob
 from tau.core.text.truncate import MAX_BYTES
 from tau.errors import ToolError
 from tau.records.events import Outcome
 from tau.records.messages import Text
-from tau.tools import Files, Tool, ToolContext
+from tau.tools import Tool, ToolContext
 from tau.tools.listing import Notice, integer_argument, list_result, with_note
 from tau.tools.ripgrep import SearchTarget, find_ripgrep, run_search, search_command, search_target
 from tau.tools.search import BUFFER_BYTES, HERE, MAX_SHOWN_LINE_BYTES, NEWLINE_IN_PATTERN, SearchQuery
+
+if TYPE_CHECKING:
+    from tau.tools import Files
 
 DEFAULT_LIMIT = 100
 MAX_SHOWN_CHARACTERS = 500  # characters of a line

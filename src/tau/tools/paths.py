@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator
 
 from tau.errors import ToolError
 
-_ODD_SPACE = re.compile("[\u00a0\u2000-\u200a\u202f\u205f\u3000]")
-_BEFORE_AM_PM = re.compile(r" (?=(?:AM|PM)\.)", re.IGNORECASE)
+_ODD_SPACE = "[\u00a0\u2000-\u200a\u202f\u205f\u3000]"
+_BEFORE_AM_PM = r"(?i) (?=(?:AM|PM)\.)"
 
 
 def resolve(path: str, cwd: str) -> str:
     """Return the absolute path, whether or not it exists."""
-    return _absolute(_ODD_SPACE.sub(" ", path.removeprefix("@")), cwd)
+    return _absolute(re.sub(_ODD_SPACE, " ", path.removeprefix("@")), cwd)
 
 
 def resolve_existing(path: str, cwd: str, is_there: Callable[[str], bool] = os.path.lexists) -> str:
@@ -30,7 +30,7 @@ def resolve_existing(path: str, cwd: str, is_there: Callable[[str], bool] = os.p
 
 def _look_alikes(path: str) -> Iterator[str]:
     """Yield what macOS writes: a narrow space in names of screenshots, a curly apostrophe, decomposed letters."""
-    yield _BEFORE_AM_PM.sub("\u202f", path)
+    yield re.sub(_BEFORE_AM_PM, "\u202f", path)
     decomposed = unicodedata.normalize("NFD", path)
     yield decomposed
     yield path.replace("'", "\u2019")

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tau.core.text.diff import changes, render_diff, split_lines
 from tau.core.text.editing import apply_edits, replace_lone_surrogates
 from tau.core.text.truncate import format_size
 from tau.errors import ToolError
-from tau.tools import Files
 from tau.tools.edit import edits_of
 from tau.tools.paths import resolve, resolve_existing
 from tau.tools.read import existence_test, read_chunks
+
+if TYPE_CHECKING:
+    from tau.tools import Files
 
 MAX_PREVIEW_BYTES = 1024 * 1024
 NOTE = "! "  # begins a text that is returned instead of a diff

@@ -12,16 +12,19 @@ import shlex
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tau.core.text.truncate import MAX_BYTES, MAX_LINES, format_size, head
 from tau.errors import Aborted, ToolError
 from tau.records.events import Outcome
 from tau.records.messages import Image, Text
 from tau.records.tools import Truncation
-from tau.tools import Files, Tool, ToolContext
+from tau.tools import Tool, ToolContext
 from tau.tools.images import fit_image
 from tau.tools.paths import resolve_existing
+
+if TYPE_CHECKING:
+    from tau.tools import Files
 
 CHUNK_BYTES = 1024 * 1024
 MAX_COUNTED_BYTES = 64 * 1024 * 1024  # in a larger file, lines after the requested ones are not counted

@@ -19,13 +19,17 @@ import site
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 import tau
 from tau.concurrency.tasks import cancelled_from_outside
 from tau.errors import ToolError
-from tau.tools import Exit, Files, Machine, OpenFolder, Stream, ToolContext
+from tau.tools import Exit, OpenFolder, Stream, ToolContext
 from tau.tools.paths import resolve
 from tau.tools.search import HERE, MAX_SHOWN_LINE_BYTES, SearchQuery
+
+if TYPE_CHECKING:
+    from tau.tools import Files, Machine
 
 MAX_STDERR_BYTES = 16 * 1024
 

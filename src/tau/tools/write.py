@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tau.core.text.editing import replace_lone_surrogates
 from tau.errors import Aborted, ToolError
 from tau.records.events import Outcome
 from tau.records.messages import Text
@@ -23,6 +22,8 @@ async def run(args: dict[str, Any], context: ToolContext) -> Outcome:
     files, seen = context.machine.files, context.seen
 
     def work(path: str, real: str, stopped: ShouldStop) -> Outcome:
+        from tau.core.text.editing import replace_lone_surrogates
+
         context.confirm(name, real)
         data = replace_lone_surrogates(content).encode()
         if seen.required and files.kind(path) is not None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+
+from tau.records.base import Value
 
 
-class ArgumentValue(NamedTuple):
+class ArgumentValue(Value):
     """`value` is what is inserted; `label` is shown instead of it, if there is one."""
 
     value: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from tau.records.base import Value
 from tau.runtime.app.handle import SessionHandle
 from tau.tui.argument_value import ArgumentValue
 from tau.tui.surface import Surface
@@ -12,7 +13,7 @@ from tau.tui.surface import Surface
 Offered = Sequence[str | ArgumentValue]
 
 
-class Command(NamedTuple):
+class Command(Value):
     name: str
     about: str
     run: Callable[[Surface, str], Coroutine[Any, Any, None]]

@@ -10,9 +10,9 @@ import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from itertools import chain, repeat
-from typing import NamedTuple
 
 from tau.concurrency.threads import run_in_thread
+from tau.records.base import Value, replace
 from tau.screen.completion import Proposal, Query, path_query
 from tau.screen.fuzzy import fuzzy_rank
 from tau.tui.argument_value import ArgumentValue, Values
@@ -20,7 +20,7 @@ from tau.tui.file_index import FileIndex
 from tau.tui.files import file_proposals, path_proposals
 
 
-class CommandEntry(NamedTuple):
+class CommandEntry(Value):
     """A slash command in the list. `argument_hint` is "<path>" if the command needs it, "[path]" if it may have it.
 
     `values` returns the values of the argument for the text that was typed; they are filtered here. Without it,
@@ -59,6 +59,11 @@ class Completions:
         """Answer a query in a task; the query before it is cancelled."""
         self.cancel()
         self._task = asyncio.get_running_loop().create_task(self.answer(query))
+
+    @property
+    def pending(self) -> bool:
+        """Proposals may come at any moment."""
+        return self._task is not None and not self._task.done()
 
     def cancel(self) -> None:
         if self._task:
@@ -102,7 +107,7 @@ class Completions:
             return ()
         found = await run_in_thread(lambda: path_proposals(last, self._index.cwd), "path completion")
         kept = query.text[: last.start] if query.kind == "argument" else ""
-        proposals = [proposal._replace(value=kept + proposal.value) for proposal in found]
+        proposals = [replace(proposal, value=kept + proposal.value) for proposal in found]
         return [] if [one.value for one in proposals] == [query.text] else proposals  # Enter then sends the command
 
     async def _files(self, query: Query) -> None:

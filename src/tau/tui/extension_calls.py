@@ -6,9 +6,10 @@ An extension that is slow, fails or hangs costs its own part only: after the tim
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from tau.errors import ExtensionFailure
+from tau.records.base import Value
 from tau.runtime.extensions.registry import ExtensionRegistry, TerminalFunction
 from tau.screen.bindings import Bindings, normalized, pressed
 from tau.screen.input_events import Key
@@ -24,7 +25,7 @@ MAX_FAILURES = 3  # in a row; then the function is not called again until its ex
 Part = Literal["call", "result", "message"]
 
 
-class Item(NamedTuple):
+class Item(Value):
     """A completion: `value` replaces `prefix`, the text before the cursor."""
 
     value: str

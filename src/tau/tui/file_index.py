@@ -13,8 +13,8 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import NamedTuple
 
+from tau.records.base import Value
 from tau.screen.fuzzy import fuzzy_rank, subsequence_pattern
 
 MAX_FILES = 400_000
@@ -23,7 +23,7 @@ MAX_HITS = 500  # per kind of match; the best of them are shown
 READ_BYTES = 64 * 1024
 
 
-class Block(NamedTuple):
+class Block(Value):
     """Paths, each with a line feed before it and one after the last; `lower` has the same length."""
 
     text: str

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from tau.records.base import Value
 from tau.screen.completion import Proposal, Query
 from tau.screen.fuzzy import fuzzy_rank
 from tau.screen.mentions import candidates, mention_of, mentions
@@ -16,7 +16,7 @@ MAX_PROPOSALS = 50
 MAX_ENTRIES = 20_000  # of one folder
 
 
-class MentionedFile(NamedTuple):
+class MentionedFile(Value):
     """A file that a prompt names with `@`; `start` and `end` are the place of the mention in the text."""
 
     start: int

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import shlex
 from pathlib import Path
-from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
+from tau.records.base import Value
 from tau.screen.editor import Image
 from tau.store.files import read_small
 
@@ -16,7 +16,7 @@ MAX_DROPPED_CHARS = 8192
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 
 
-class ImageHeader(NamedTuple):
+class ImageHeader(Value):
     mime_type: str
     width: int
     height: int

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import readline
 import select
+import sys
 from collections.abc import Callable
 
 TOGETHER_S = 0.05  # lines that arrive within this time are a paste; no person types a line so fast
@@ -72,3 +73,14 @@ class LineInput:
             return input(CONTINUATION)
         finally:
             readline.set_startup_hook(None)
+
+
+class PipedInput:
+    """Prompts from a file or a pipe, one per line. No prompt is printed."""
+
+    def read(self) -> str:
+        """The next line. Raises EOFError at the end of input."""
+        line = sys.stdin.readline()
+        if not line:
+            raise EOFError
+        return line.rstrip("\r\n")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Literal, Protocol
 
 from tau.core.agent.draft import Update
+from tau.records.base import replace
 from tau.records.dialogs import UiRequest
 from tau.records.events import AgentSettled, AgentStart, Event
 from tau.screen.attention import Attention, TitleState, window_title
@@ -61,11 +62,11 @@ class Notices:
     def show_questions(self, waiting: int) -> None:
         """This many questions wait for an answer. Call it when that may have changed."""
         self._attention.questions(waiting, self._clock())
-        self._retitle(self._title._replace(asking=waiting > 0))
+        self._retitle(replace(self._title, asking=waiting > 0))
 
     def show_title(self, name: str, given: str | None) -> None:
         """`name` of the session or its folder; `given` by an extension instead of it."""
-        self._retitle(self._title._replace(name=name, given=given))
+        self._retitle(replace(self._title, name=name, given=given))
 
     def next_change(self) -> float | None:
         """When to call `update`; None if there is nothing to wait for."""
@@ -81,7 +82,7 @@ class Notices:
             self._window.write(notification("tau", text, self._environment, bell_only=bell_only))
 
     def _set_working(self, working: bool) -> None:
-        self._retitle(self._title._replace(working=working))
+        self._retitle(replace(self._title, working=working))
         self._window.set_progress(self._shows_progress and working)
 
     def _retitle(self, state: TitleState) -> None:

@@ -11,6 +11,9 @@ handle them only after it.
 
     Ctrl-C    stops the answer, also while it waits for a dialog; while a line is typed, discards the line
     Ctrl-D    exits
+
+Without a terminal (`tau attach` in a script) each line of the input is a prompt or a command, and never the answer to a
+question: other clients of the session answer it.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from typing import Any, NoReturn
 from tau import __version__
 from tau.core.agent.draft import Update
 from tau.core.checks.exit_codes import ANSWERED, FAILED, USAGE, exit_code_of_signal
+from tau.core.text.terminal_text import escape_for_display
 from tau.errors import CommandError, TauError
 from tau.records.dialogs import UiRequest
 from tau.records.events import Event
@@ -44,7 +48,7 @@ from tau.runtime.terminal import complain, say
 from tau.store.files import make_folder
 from tau.store.paths import agent_dir
 from tau.tui.commands import find_command
-from tau.tui.line_input import LineInput, accept_pastes
+from tau.tui.line_input import LineInput, PipedInput, accept_pastes
 from tau.tui.plain_dialogs import TerminalDialogs
 from tau.tui.plain_output import PlainOutput
 from tau.tui.plain_surface import PlainSurface
@@ -81,6 +85,7 @@ def serve(open_session: OpenOrConnect, prompts: Sequence[Prompt]) -> NoReturn:
 
 class Chat:
     def __init__(self, open_session: OpenOrConnect) -> None:
+        self._at_terminal = os.isatty(0) and os.isatty(1)
         self._loop = asyncio.new_event_loop()
         self._desk = TerminalDialogs(self._loop.call_soon_threadsafe)
         self._screen = PlainOutput(self._on_question)
@@ -94,8 +99,8 @@ class Chat:
         self._surface = PlainSurface(self._handle, self._screen, self._quit)
         self._screen.readable = lambda text: readable_error(text, self._handle.models)
         self._history = agent_dir() / "tau_history"
-        self._terminal = termios.tcgetattr(0)
-        self._input = LineInput(PROMPT, _is_command)
+        self._terminal = termios.tcgetattr(0) if self._at_terminal else None
+        self._input = LineInput(PROMPT, _is_command) if self._at_terminal else PipedInput()
         self._wakeup, wakeup_write = os.pipe()
         os.set_blocking(wakeup_write, False)
         signal.set_wakeup_fd(wakeup_write, warn_on_full_buffer=False)
@@ -105,9 +110,11 @@ class Chat:
 
     def talk(self, prompts: Sequence[Prompt]) -> None:
         model = self._handle.models.current
-        say(f"tau {__version__}, {model.id if model else 'no model'}. /help lists the commands; Ctrl-D exits.")
-        _load_history(self._history)
-        accept_pastes()
+        if self._at_terminal:
+            say(f"tau {__version__}, {model.id if model else 'no model'}. /help lists the commands; Ctrl-D exits.")
+        if self._at_terminal:
+            _load_history(self._history)
+            accept_pastes()
         for prompt in prompts:
             self._say(prompt)
         while not self._quitting and (line := self._line()) is not None:
@@ -118,7 +125,8 @@ class Chat:
 
     def end(self) -> None:
         """Stop the run and save the history."""
-        _save_history(self._history)
+        if self._at_terminal:
+            _save_history(self._history)
         with suppress(Exception):
             self._start(self._handle.close(SHUTDOWN_TIMEOUT_S)).result(2 * SHUTDOWN_TIMEOUT_S)
         self._handle.kill()
@@ -148,6 +156,9 @@ class Chat:
 
     def _on_question(self, question: Question) -> None:
         """Runs in the agent's loop."""
+        if not self._at_terminal:
+            self._screen.say(f"\nA question waits for another client: {escape_for_display(question.title)}\n")
+            return
         self._desk.put(question)
         if self._typing:
             self._screen.say("\nThere is a question. Press Enter to see it.\n")
@@ -168,10 +179,13 @@ class Chat:
             try:
                 return self._input.read()
             except KeyboardInterrupt:
+                if not self._at_terminal:
+                    raise
                 self._discarded += 1
                 say()
             except EOFError:
-                say()
+                if self._at_terminal:
+                    say()
                 return None
             finally:
                 self._typing = False
@@ -204,8 +218,9 @@ class Chat:
 
     async def _leave(self, code: int) -> None:
         await self._handle.close(SHUTDOWN_TIMEOUT_S)
-        with suppress(termios.error):  # the terminal may be gone
-            termios.tcsetattr(0, termios.TCSANOW, self._terminal)
+        if self._terminal is not None:
+            with suppress(termios.error):  # the terminal may be gone
+                termios.tcsetattr(0, termios.TCSANOW, self._terminal)
         leave(code)
 
     def _start(self, work: Coroutine[Any, Any, Any]) -> Future[Any]:

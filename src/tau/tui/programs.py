@@ -8,7 +8,8 @@ import shutil
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+
+from tau.records.base import Value
 
 TIMEOUT_S = 3.0
 MAX_OUTPUT_BYTES = 32 * 1024 * 1024
@@ -19,7 +20,7 @@ class ProgramFailure(Exception):
     """The program cannot be started, failed, took too long or wrote too much. The text says which, for a person."""
 
 
-class Output(NamedTuple):
+class Output(Value):
     code: int
     stdout: bytes
 

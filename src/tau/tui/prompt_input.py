@@ -7,10 +7,11 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from tau.concurrency.threads import run_in_thread
 from tau.errors import CommandError
+from tau.records.base import Value
 from tau.records.messages import Image
 from tau.runtime.app.handle import SessionHandle
 from tau.screen.bindings import Bindings
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from tau.tui.clipboard import Clipboard
 
 
-class TypedPrompt(NamedTuple):
+class TypedPrompt(Value):
     text: str
     images: Sequence[Image]
 

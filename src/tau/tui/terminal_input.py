@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from tau.concurrency.turns import run_turn
 from tau.screen.input_events import InputEvent
 from tau.screen.keys import KeyDecoder
 from tau.tui.tty import Tty
@@ -30,7 +31,7 @@ class TerminalInput:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        self._loop.add_reader(self._tty.fd, self._read)
+        self._loop.add_reader(self._tty.fd, run_turn, self._loop, self._read)
 
     def stop(self) -> None:
         self._loop.remove_reader(self._tty.fd)

@@ -6,10 +6,11 @@ Values only; terminal.py writes them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+
+from tau.records.base import Value
 
 
-class Mode(NamedTuple):
+class Mode(Value):
     name: str
     enable: bytes
     undo: bytes

@@ -126,11 +126,13 @@ def _file_state(path: Path) -> FileState:
 
 
 def theme_places(factory: SessionFactory) -> list[Path]:
-    """Where themes are: the user's folder, that of a trusted project, the paths of the settings, and of --theme."""
+    """Where themes are: the user's folder, a trusted project's, the paths of the settings, packages, and --theme."""
     cwd, requested = Path(factory.cwd), factory.options.resources
     given = [cwd / os.path.expanduser(path) for path in requested.themes]
     if requested.no_themes:
         return given
     project = [cwd / ".pi" / "themes"] if factory.trusted else []
     named = [cwd / os.path.expanduser(path) for path in factory.settings.themes]
-    return [factory.config.agent_dir / "themes", *project, *named, *given]
+    packages = factory.config.packages
+    packaged = [] if packages is None else [one.path for one in packages.resources().used("themes")]
+    return [factory.config.agent_dir / "themes", *project, *named, *packaged, *given]

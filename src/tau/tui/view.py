@@ -7,8 +7,10 @@ again and again: queued messages, a question, the editor between two rules, comp
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
+from tau.records.base import Value, replace
 from tau.screen.cells import clip_line, line_width, text_width
 from tau.screen.editor import Editor, max_editor_rows, more_label
 from tau.screen.extension_ui import ExtensionUiState
@@ -43,7 +45,7 @@ class Size(NamedTuple):
     columns: int
 
 
-class Box(NamedTuple):
+class Box(Value):
     rows: list[Line]
     cursor: tuple[int, int] | None  # row and column in the box
 
@@ -135,7 +137,7 @@ class View:
         if not look.visible:
             return ()
         if look.message is not None:
-            state = state._replace(message=look.message)
+            state = replace(state, message=look.message)
         changes_per_s = CHANGES_PER_S if look.interval_ms is None else min(1000 / look.interval_ms, CHANGES_PER_S)
         frames = FRAMES if look.frames is None else look.frames
         return working_line(state, now, width, changes_per_s=changes_per_s, frames=frames)
@@ -151,6 +153,7 @@ def is_small(size: Size) -> bool:
     return size.rows < SMALL_ROWS or size.columns < SMALL_COLUMNS
 
 
+@lru_cache(8)  # both rules of the editor stay the same in most frames
 def rule(width: int, style: str, left: Line = (), right: str = "") -> Line:
     """A horizontal rule with a text at its beginning and one near its end."""
     start: Line = (Span(RULE * 2 + " ", style), *left, Span(" ", style)) if left else ()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 
-_SPACE = re.compile(r"[ \t\r\n]*")
-_LINE = re.compile(r"\bline (\d+) column ")
-_ITEM = re.compile(r"\[(\d+)\]")
+_SPACE = r"[ \t\r\n]*"
+_LINE = r"\bline (\d+) column "
+_ITEM = r"\[(\d+)\]"
 
 
 def line_of(text: str, place: str) -> int:
@@ -15,12 +15,12 @@ def line_of(text: str, place: str) -> int:
 
     Names may contain dots. `text` must be valid JSON.
     """
-    return text.count("\n", 0, _offset(text, _SPACE.match(text).end(), place)) + 1  # type: ignore[union-attr]
+    return text.count("\n", 0, _offset(text, _skip(text, 0), place)) + 1
 
 
 def line_in(error: str) -> int:
     """The line that an error message of the JSON parser names: "... line 3 column 5 (char 40)"."""
-    found = _LINE.search(error)
+    found = re.search(_LINE, error)
     return int(found[1]) if found else 1
 
 
@@ -34,7 +34,7 @@ def _offset(text: str, at: int, place: str) -> int:
             rest = place[len(name) :].removeprefix(".")
             inside = _offset(text, value, rest) if rest else key
             return key if inside == value else inside
-    elif text[at : at + 1] == "[" and (item := _ITEM.match(place)):
+    elif text[at : at + 1] == "[" and (item := re.match(_ITEM, place)):
         items = list(_items(text, at))
         if int(item[1]) < len(items):
             return _offset(text, items[int(item[1])], place[item.end() :].removeprefix("."))
@@ -80,4 +80,4 @@ def _next(text: str, value: int) -> int:
 
 
 def _skip(text: str, at: int) -> int:
-    return _SPACE.match(text, at).end()  # type: ignore[union-attr]
+    return re.compile(_SPACE).match(text, at).end()  # type: ignore[union-attr]

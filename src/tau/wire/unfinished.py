@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
 
 from tau.records.base import MAX_RECEIVED_NESTING
 
@@ -33,14 +34,15 @@ AFTER_VALUE = {ord("}"): ",}", ord("]"): ",]"}
 AFTER_COMMA = {ord("}"): KEY, ord("]"): VALUE}
 LITERALS = {"t": "true", "f": "false", "n": "null"}
 
-SPACE = re.compile(r"[ \t\n\r]*")
+# Regular expressions, compiled when they are first used: most answers have no tool calls.
+SPACE = r"[ \t\n\r]*"
 # Plain characters and complete escapes of a string, except the first half of a surrogate pair, which must not be
 # shown alone. The count is bounded because the regex engine stores a state for each repetition; _string matches again
 # for the rest. Possessive quantifiers would need no states, but early releases of Python 3.11 miscompile them.
-RUN = re.compile(r'(?:[^"\\\x00-\x1f]+|\\["\\/bfnrt]|\\u(?![dD][89abAB])[0-9a-fA-F]{4}){0,256}')
-ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
-PARTIAL_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?")
-HIGH_SURROGATE = re.compile(r"\\u[dD][89abAB]")
+RUN = r'(?:[^"\\\x00-\x1f]+|\\["\\/bfnrt]|\\u(?![dD][89abAB])[0-9a-fA-F]{4}){0,256}'
+ESCAPE = r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})'
+PARTIAL_ESCAPE = r"\\(?:u[0-9a-fA-F]{0,3})?"
+HIGH_SURROGATE = r"\\u[dD][89abAB]"
 
 DIGITS = "0123456789"
 _E = dict.fromkeys("eE", "e")
@@ -168,13 +170,13 @@ class PartialJson:
 
     def _in_escape(self, chunk: str, at: int) -> int:
         self._escape += chunk[at]
-        if ESCAPE.fullmatch(self._escape):
+        if re.fullmatch(ESCAPE, self._escape):
             # The first half of a surrogate pair is not kept until more follows: its other half or, since JSON
             # allows a lone surrogate, anything else.
-            if self._quote and not HIGH_SURROGATE.match(self._escape):
+            if self._quote and not re.match(HIGH_SURROGATE, self._escape):
                 self._keep(at + 1)
             self._step = PartialJson._string
-        elif not PARTIAL_ESCAPE.fullmatch(self._escape):
+        elif not re.fullmatch(PARTIAL_ESCAPE, self._escape):
             self.broken = True
         return at + 1
 
@@ -218,8 +220,13 @@ class PartialJson:
         self._step = PartialJson._structure
 
 
-def _end(pattern: re.Pattern[str], chunk: str, at: int) -> int:
+def _end(pattern: str, chunk: str, at: int) -> int:
     """End of the match of a pattern that also matches the empty string."""
-    found = pattern.match(chunk, at)
+    found = _compiled(pattern).match(chunk, at)
     assert found
     return found.end()
+
+
+@cache  # several times faster than the cache of `re`
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)

@@ -7,7 +7,7 @@ block is `sealed`: a record that does not change any more.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tau.records.base import (
     MAX_RECEIVED_NESTING,
@@ -24,19 +24,21 @@ from tau.records.messages import Text, Thinking, ToolCall
 BlockMark = tuple[int, int, bytes]  # index of the block, length of its JSON in bytes, what closes the JSON there
 
 
-class PartialJsonParser(Protocol):
-    """Parser for JSON that is still arriving: the best value so far."""
+if TYPE_CHECKING:
 
-    broken: bool
+    class PartialJsonParser(Protocol):
+        """Parser for JSON that is still arriving: the best value so far."""
 
-    def feed(self, delta: str) -> None: ...
+        broken: bool
 
-    def safe_prefix(self) -> tuple[int, str]: ...
+        def feed(self, delta: str) -> None: ...
 
-    def completed(self) -> str: ...
+        def safe_prefix(self) -> tuple[int, str]: ...
 
-    @property
-    def text(self) -> str: ...
+        def completed(self) -> str: ...
+
+        @property
+        def text(self) -> str: ...
 
 
 class TextBlock:

@@ -13,9 +13,9 @@ core does not import wire. Whether a call runs is decided by a strict parse of t
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from tau.core.agent.blocks import Block, BlockMark, PartialJsonParser, TextBlock, ThinkingBlock, ToolCallBlock
+from tau.core.agent.blocks import Block, BlockMark, TextBlock, ThinkingBlock, ToolCallBlock
 from tau.core.models.pricing import with_cost
 from tau.records.base import (
     UNSET,
@@ -38,6 +38,9 @@ from tau.records.deltas import (
 from tau.records.events import MessageUpdate
 from tau.records.messages import Assistant, StopReason, Usage, UsageCost
 from tau.records.models import Model
+
+if TYPE_CHECKING:
+    from tau.core.agent.blocks import PartialJsonParser
 
 REDACTED = "[Reasoning redacted]"
 

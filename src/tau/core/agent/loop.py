@@ -12,13 +12,14 @@ an abort as after any other end.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from tau.core.agent.draft import MessageBegun, MessageDone, MessageFailed, ResponseStarted, Update
 from tau.core.agent.queues import QueuedMessage, QueueName
+from tau.core.agent.tool_results import ToolDone, ToolProgress, error_outcome
 from tau.core.checks.schema import validation_error_text
 from tau.core.text.truncate import MAX_BYTES, MAX_LINES, byte_length, truncate_text
-from tau.records.base import UNSET, UnsetType, Value, replace
+from tau.records.base import UNSET, Value, replace
 from tau.records.deltas import Failure
 from tau.records.events import (
     AgentEnd,
@@ -86,20 +87,7 @@ class WaitForResult(Value):  # the next result
     relays_updates: bool = False  # the driver may publish an Update itself instead: the loop would do nothing else
 
 
-# Results: what the driver reports. Those of a model call are in core/agent/draft.py.
-
-
-class ToolProgress(Value):
-    call: ToolCall
-    outcome: Outcome
-
-
-class ToolDone(Value):
-    call: ToolCall
-    outcome: Outcome
-    is_error: bool = False
-    duration_ms: int | UnsetType = UNSET  # absent if the tool did not run
-
+# Results, which the driver reports, are in core/agent/draft.py and core/agent/tool_results.py.
 
 LoopRequest = (
     Publish
@@ -123,10 +111,6 @@ class RunEnd(Value):
 
     messages: list[AnyMessage]
     ending: Ending
-
-
-def error_outcome(text: str) -> Outcome:
-    return Outcome([Text(text)], {})
 
 
 # Allowance above the limits for the notice that a tool appends to a result it has truncated itself.
@@ -176,13 +160,14 @@ def agent_run(
             yield Publish(TurnEnd(reply, []))
             break
         at_once = parallel and not any(sequential(call.name) for call in reply.tool_calls)
-        results, pending, final = yield from run_tools(ending, at_once, skip)
+        tools_done = yield from run_tools(ending, at_once, skip)
+        results, pending = tools_done.results, tools_done.steering
         new += results
         since += [reply, *results]
         yield Publish(TurnEnd(reply, results))
         if results and not pending and not (yield CheckBudget()):
             break
-        goes_on = bool(results) and not final  # otherwise only for queued messages
+        goes_on = bool(results) and not tools_done.is_final  # otherwise only for queued messages
         if goes_on:
             history, since = yield from _compact_if_needed(history, since)
         queue, pending = yield from _take_queued(pending, goes_on)
@@ -251,7 +236,7 @@ def _failure_event(message: Assistant) -> MessageUpdate:
     return MessageUpdate(failure, message=message, usage=message.usage)
 
 
-class ToolRound(NamedTuple):
+class ToolRound(Value):
     """The results of the calls of an answer, the steering messages that cut them short, and whether they end the run.
 
     They do if every result says so: the model is not asked again.

@@ -11,9 +11,9 @@ anyway.
 
 from __future__ import annotations
 
+import binascii
 import json
 import re
-from binascii import Error, a2b_base64, b2a_base64
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from posixpath import commonprefix
@@ -29,6 +29,7 @@ MIN_REVEALING = 4
 MAX_PREFIX = 24
 
 # Not compiled at import: every session imports this module, most never use these.
+_PARAMETER = r"([?&])([^=&#]*)=([^&#]*)"
 _UNENCODED = r"[A-Za-z0-9_~-]+"
 _WORD = r"(?:[A-Z]?[a-z]{1,12}|[A-Z]{1,12})?[0-9]{0,2}"  # optionally with a number, as in v1 and api03
 _SECRET_WORDS = ("key", "auth", "token", "secret", "cookie", "passw", "credential")
@@ -125,7 +126,7 @@ def encoded_forms(secret: str) -> set[str]:
 def _base64_forms(data: bytes) -> Iterator[str]:
     """Base64 of `data` at any offset in a longer value: three bytes become four characters, so there are three."""
     for before in range(3):
-        encoded = b2a_base64(bytes(before) + data, newline=False).decode()
+        encoded = binascii.b2a_base64(bytes(before) + data, newline=False).decode()
         stable = encoded[
             (before * 8 + 5) // 6 : (before + len(data)) * 8 // 6
         ]  # the part that does not depend on neighbouring bytes
@@ -149,8 +150,8 @@ def _basic_secrets(packed: str) -> Iterator[str]:
     """Secrets of Basic authentication: the encoded pair, the pair and the password."""
     yield packed
     try:
-        pair = a2b_base64(packed).decode()
-    except (Error, ValueError):
+        pair = binascii.a2b_base64(packed).decode()
+    except ValueError:  # of base64 too
         return
     yield from (pair, pair.partition(":")[2])
 
@@ -179,9 +180,8 @@ def redact_url(url: str) -> str:
     rest = f"{MASK}@{rest.rpartition('@')[2]}" if has_split_password else rest
     place, slash, path = rest.partition("/")
     place = f"{MASK}@{place.rpartition('@')[2]}" if "@" in place else place
-    path = re.sub(
-        r"([?&])([^=&#]*)=([^&#]*)", lambda part: part[0] if not is_secret(part[2]) else _mask_parameter(part), path
-    )
+    if "=" in path:
+        path = re.sub(_PARAMETER, lambda part: part[0] if not is_secret(part[2]) else _mask_parameter(part), path)
     return f"{head}{found}{place}{slash}{path}"
 
 

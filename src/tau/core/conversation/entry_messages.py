@@ -20,7 +20,7 @@ from tau.records.messages import (
     read_message,
 )
 
-_ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d+))?Z?")
+_ISO = r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d+))?Z?"  # compiled when it is first used
 
 
 def message_of(entry: AnyEntry | UnknownEntry) -> AnyMessage | None:
@@ -56,7 +56,7 @@ def compacted_messages(compaction: CompactionEntry) -> list[StoredMessage]:
 
 def milliseconds(iso: str) -> int:
     """Unix milliseconds of an entry's timestamp (UTC); 0 if it is invalid."""
-    match = _ISO.fullmatch(iso)
+    match = re.fullmatch(_ISO, iso)
     if match is None:
         return 0
     year, month, day, hour, minute, second = map(int, match.groups()[:6])

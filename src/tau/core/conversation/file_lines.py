@@ -5,16 +5,17 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from re import Pattern
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
+if TYPE_CHECKING:
 
-class LineSource(Protocol):
-    """Random access to bytes that were read once and may be read again."""
+    class LineSource(Protocol):
+        """Random access to bytes that were read once and may be read again."""
 
-    def read(self, start: int, end: int) -> bytes: ...
+        def read(self, start: int, end: int) -> bytes: ...
 
-    def pick(self, start: int, end: int) -> bytes:
-        """The same for bytes that are far from those that are read before and after."""
+        def pick(self, start: int, end: int) -> bytes:
+            """The same for bytes that are far from those that are read before and after."""
 
 
 class BytesSource:

@@ -18,7 +18,7 @@ BLOCK_BYTES = 512 * 1024
 KEPT_BYTES = 4 * 1024 * 1024  # lines of prompts that are kept in memory
 KEPT_LINE_BYTES = 16 * 1024  # a longer one has attachments and is read again
 LINES_AT_ONCE = 512
-_USER = re.compile(rb'"role"\s*:\s*"user"')  # inside a text the quotes would be escaped
+_USER = rb'"role"\s*:\s*"user"'  # inside a text the quotes would be escaped
 
 
 class PromptIndex:
@@ -54,7 +54,7 @@ class PromptIndex:
     def update(self, lines: FileLines) -> None:
         """Search the entries that were added since the last call."""
         for first, last in lines.blocks(range(self._searched, len(lines)), BLOCK_BYTES):
-            ats = list(lines.matching(_USER, first, last))
+            ats = list(lines.matching(re.compile(_USER), first, last))
             self.add(ats, [b""] * len(ats), last + 1)
 
     def lines(self, among: Container[int], lines: FileLines) -> Iterator[list[bytes]]:

@@ -191,7 +191,7 @@ def _no_result(call: ToolCall) -> ToolResult:
 # Ids of tool calls. Every API has its own format; all require them to be unique within a request.
 
 IdRule = Callable[[str, Model, bool, int], str]
-_UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
+_UNSAFE = r"[^A-Za-z0-9_-]"
 
 
 def _with_api_ids(messages: Iterable[ModelMessage], model: Model, used: set[str]) -> Iterator[ModelMessage]:
@@ -244,20 +244,20 @@ def _limit_length(id: str, limit: int, attempt: int) -> str:
 def _plain_id(id: str, model: Model, same: bool, attempt: int) -> str:
     if attempt == 1 and 0 < len(id) <= 64 and id.isascii() and id.isalnum():  # the usual case
         return id
-    return _limit_length(_UNSAFE.sub("_", id), 64, attempt)
+    return _limit_length(re.sub(_UNSAFE, "_", id), 64, attempt)
 
 
 def _chat_id(id: str, model: Model, same: bool, attempt: int) -> str:
     if model.provider == "mistral" or "mistral.ai" in model.base_url:
         return _mistral_id(id, model, same, attempt)
     if "|" in id:  # from the Responses API
-        return _limit_length(_UNSAFE.sub("_", id.partition("|")[0]), 40, attempt)
+        return _limit_length(re.sub(_UNSAFE, "_", id.partition("|")[0]), 40, attempt)
     return _limit_length(id, 40 if model.provider == "openai" else max(len(id), 1) + 8, attempt)
 
 
 def _response_id(id: str, model: Model, same: bool, attempt: int) -> str:
     """call_id|item_id. Only the model that created an item knows its id; a call may omit it."""
-    call, _, item = (_UNSAFE.sub("_", part) for part in id.partition("|"))
+    call, _, item = (re.sub(_UNSAFE, "_", part) for part in id.partition("|"))
     call = _limit_length(call.rstrip("_")[:64].rstrip("_"), 64, attempt)
     if not same or not item:
         return call

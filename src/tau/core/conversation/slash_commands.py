@@ -22,6 +22,7 @@ class ResourceOrigin(Value):
     scope: Scope  # temporary: named on the command line, or by an extension
     source: str  # auto: found in its usual folder; local: named in settings; cli; extension:NAME
     base: str | None = None  # the folder it belongs to
+    packaged: bool = False  # a package brings it; `source` is that of the package
 
     @property
     def location(self) -> Literal["user", "project", "path"]:
@@ -47,10 +48,11 @@ class Skill(Value):
 
 
 SKILL_PREFIX = "skill:"
-_CALL = re.compile(r"/(\S+)\s*(.*)", re.DOTALL)
-_WORD = re.compile(r"""(?:[^\s"']|"[^"]*(?:"|\Z)|'[^']*(?:'|\Z))+""")
-_QUOTED = re.compile(r""""([^"]*)(?:"|\Z)|'([^']*)(?:'|\Z)""")
-_PLACEHOLDER = re.compile(
+# Compiled when they are first used: most prompts are not commands.
+_CALL = r"(?s)/(\S+)\s*(.*)"
+_WORD = r"""(?:[^\s"']|"[^"]*(?:"|\Z)|'[^']*(?:'|\Z))+"""
+_QUOTED = r""""([^"]*)(?:"|\Z)|'([^']*)(?:'|\Z)"""
+_PLACEHOLDER = (
     r"\$(?:(?P<all>@|ARGUMENTS)|(?P<at>[0-9]+)"
     r"|\{@:(?P<start>[0-9]+)(?::(?P<length>[0-9]+))?\}"
     r"|\{(?:(?P<maybe>[0-9]+)|(?:@|ARGUMENTS)):-(?P<default>[^}]*)\})"
@@ -61,13 +63,13 @@ _XML_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quo
 
 def parse_slash_command(text: str) -> tuple[str, str] | None:
     """Split `/name rest` into the name and the rest; None if the text is not a slash command."""
-    match = _CALL.fullmatch(text)
+    match = re.fullmatch(_CALL, text)
     return (match[1], match[2].strip()) if match else None
 
 
 def split_arguments(text: str) -> list[str]:
     """Split words at whitespace. Quotes of either kind keep whitespace together; there is no escape character."""
-    return [_QUOTED.sub(lambda quoted: quoted[1] or quoted[2] or "", word) for word in _WORD.findall(text)]
+    return [re.sub(_QUOTED, lambda quoted: quoted[1] or quoted[2] or "", word) for word in re.findall(_WORD, text)]
 
 
 def fill_template(body: str, arguments: Sequence[str]) -> str:
@@ -84,7 +86,7 @@ def fill_template(body: str, arguments: Sequence[str]) -> str:
         argument = _argument(arguments, place["maybe"]) if place["maybe"] else " ".join(arguments)
         return argument or place["default"]
 
-    return _PLACEHOLDER.sub(value, body)
+    return re.sub(_PLACEHOLDER, value, body)
 
 
 def skill_block(skill: Skill, body: str, rest: str) -> str:

@@ -367,6 +367,8 @@ def _straight(parents: Sequence[int]) -> int:
 
 def _places(codes: bytes, kinds: Sequence[str], first: int = 0) -> list[int]:
     """The indexes in `codes` of these kinds."""
+    if first >= len(codes):
+        return []
     wanted = re.compile(b"[%b]" % re.escape(bytes(CODES[kind] for kind in kinds)))
     return [match.start() for match in wanted.finditer(codes, first)]
 

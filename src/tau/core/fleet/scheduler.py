@@ -13,6 +13,7 @@ import heapq
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from tau.core.fleet.queue import Entry, ReadyQueue
 from tau.core.fleet.windows import Window
 from tau.records.base import Value
 from tau.records.fleet import Outcome
@@ -21,6 +22,9 @@ LEASE_S = 60.0  # a worker that says nothing for this long is lost
 MAX_LOSSES = 5  # attempts of one task that may be lost with their worker
 BACKOFF_S = (2.0, 10.0, 30.0, 60.0)
 GRACE_S = 120.0  # beyond the time limit, for setup, check and the end
+MAX_PAUSE_S = 20.0  # without a tick: longer, and the coordinator itself was stopped, so no worker is late
+MAX_PASSED_OVER = 1000  # tasks that may not begin yet, looked at for one that may
+MAX_UNCOUNTED = 50  # attempts of one task that may fail for a reason outside it: a provider, a full disk
 
 
 class Work(Value):
@@ -112,18 +116,21 @@ class Scheduler:
         self.limits = limits
         self.spent = spent
         self.draining = False
+        self.paused = False  # nothing is started while the ledger cannot be written
         self._work = {one.id: one for one in work}
         self._numbers = dict(attempts or {})
         self._failures: dict[str, int] = {}
         self._losses: dict[str, int] = {}
+        self._uncounted: dict[str, int] = {}
         self._attempts: dict[str, Attempt] = {}
         self._workers: dict[str, Worker] = {}
         self._windows: dict[str, Window] = {}
         self._by_provider: dict[str, int] = {}
         self._by_repo: dict[str, int] = {}
-        self._ready: list[tuple[int, int, str]] = []
+        self._ready = ReadyQueue()
         self._delayed: list[tuple[float, int, str]] = []
         self._order = 0
+        self._ticked: float | None = None
         for one in self._work.values():
             self._queue(one.id)
 
@@ -144,10 +151,7 @@ class Scheduler:
     @property
     def out_of_money(self) -> bool:
         """True if tasks wait and none may begin, because the budget of the fleet could be exceeded."""
-        return bool(self._ready) and not self._attempts and not any(map(self._affordable, self._ids_ready()))
-
-    def _ids_ready(self) -> list[str]:
-        return [id for _, _, id in self._ready]
+        return bool(self._ready) and not self._attempts and not any(map(self._affordable, self._ready))
 
     def number(self, task: str) -> int:
         return self._numbers.get(task, 0)
@@ -159,8 +163,19 @@ class Scheduler:
     # Facts.
 
     def joined(self, worker: str, slots: int, labels: Mapping[str, Any], now: float) -> list[Act]:
+        """A worker has started, or speaks again after it was given up. Under a known name it is a new process."""
+        acts = self.lost(worker, now, "the worker was started again") if worker in self._workers else []
         self._workers[worker] = Worker(slots, labels, now)
+        return acts + self.assign(now)
+
+    def resized(self, worker: str, slots: int, now: float) -> list[Act]:
+        """A worker takes fewer tasks at once, or more; 0 means that it takes no orders."""
+        if worker in self._workers:
+            self._workers[worker].slots = slots
         return self.assign(now)
+
+    def knows(self, worker: str) -> bool:
+        return worker in self._workers
 
     def lost(self, worker: str, now: float, reason: str = "the worker was lost") -> list[Act]:
         """A worker is gone, with what it worked on. What it had not begun loses no attempt."""
@@ -195,18 +210,30 @@ class Scheduler:
 
     def limited(self, provider: str, now: float) -> list[Act]:
         """A provider refused a request: fewer at once, and slowly more again."""
-        window = self._windows.setdefault(provider, Window(max(1, self._by_provider.get(provider, 1))))
-        window.refused(now)
+        running = max(1, self._by_provider.get(provider, 1))
+        self._windows.setdefault(provider, Window(running)).refused(now, running)
         return []
 
     def done(
-        self, task: str, number: int, outcome: Outcome, cost: float, now: float, *, transient: bool = False
+        self,
+        task: str,
+        number: int,
+        outcome: Outcome,
+        cost: float,
+        now: float,
+        *,
+        transient: bool = False,
+        uncounted: bool = False,
     ) -> list[Act]:
-        """An attempt has ended with a result. Empty if it does not count."""
+        """An attempt has ended. Empty if it does not count. `uncounted`: it failed for a reason outside the task."""
         if not self.is_current(task, number):
             return []
         self.progress(task, number, cost, now)
         self._release(task)
+        if uncounted and outcome == "failed" and self._uncounted.get(task, 0) < MAX_UNCOUNTED:
+            self._uncounted[task] = self._uncounted.get(task, 0) + 1
+            self._queue(task, now + BACKOFF_S[min(self._uncounted[task], len(BACKOFF_S)) - 1])
+            return [Again(task, number, "a failure outside the task"), *self.assign(now)]
         failures = self._failures.get(task, 0)
         if transient and outcome in ("failed", "stopped") and failures < self._work[task].retries and not self.draining:
             self._failures[task] = failures + 1
@@ -214,17 +241,49 @@ class Scheduler:
             return [Again(task, number, "a failure that may pass"), *self.assign(now)]
         return [Final(task, number, outcome), *self.assign(now)]
 
+    def stop(self, task: str, now: float) -> list[Act]:
+        """Give up a task at the user's request, whether it waits or runs."""
+        if task not in self._work or (task not in self._attempts and not self._forget(task)):
+            return []
+        acts: list[Act] = []
+        if (attempt := self._attempts.get(task)) is not None:
+            acts.append(StopAttempt(task, attempt.number, attempt.worker, "it was stopped"))
+            self._release(task)
+        return [*acts, Final(task, self.number(task), "stopped", "stopped by the user"), *self.assign(now)]
+
+    def _forget(self, task: str) -> bool:
+        """Take a task out of the queues. False if it is in none."""
+        kept = [entry for entry in self._delayed if entry[2] != task]
+        was_delayed, self._delayed = len(kept) < len(self._delayed), kept
+        heapq.heapify(self._delayed)
+        return self._ready.remove(task, self._work[task].provider) or was_delayed
+
     def tick(self, now: float) -> list[Act]:
         """Look at leases, deadlines and delays."""
         acts: list[Act] = []
+        self._forgive_pause(now)
         for name, worker in list(self._workers.items()):
             if now - worker.heard > LEASE_S:
                 acts += self.lost(name, now, "the worker said nothing for a minute")
         for task, attempt in list(self._attempts.items()):
-            if now > attempt.deadline:
+            if now - attempt.heard > LEASE_S:  # its worker lives, and does not know it
+                acts.append(StopAttempt(task, attempt.number, attempt.worker, "its worker does not know it"))
+                acts += self._lose(task, now, "its worker does not know it")
+            elif now > attempt.deadline:
                 acts.append(StopAttempt(task, attempt.number, attempt.worker, "the time of the attempt is over"))
                 acts += self._lose(task, now, "the time of the attempt is over")
         return acts + self.assign(now)
+
+    def _forgive_pause(self, now: float) -> None:
+        """After the coordinator itself was stopped, every worker gets its lease again: their lines are still unread."""
+        pause = 0.0 if self._ticked is None else now - self._ticked
+        self._ticked = now
+        if pause > MAX_PAUSE_S:
+            for worker in self._workers.values():
+                worker.heard += pause
+            for attempt in self._attempts.values():
+                attempt.heard += pause
+                attempt.deadline += pause
 
     def next_tick(self, now: float) -> float:
         """When `tick` should be called next."""
@@ -241,33 +300,36 @@ class Scheduler:
             _, _, task = heapq.heappop(self._delayed)
             self._push(task)
         acts: list[Act] = []
-        if self.draining:
+        if self.draining or self.paused:
             return acts
-        passed_over: list[tuple[int, int, str]] = []
+        passed_over: list[tuple[str, Entry]] = []
         free = sum(worker.slots - len(worker.tasks) for worker in self._workers.values())
         while self._ready and free > 0 and len(self._attempts) < self.limits.concurrency:
-            entry = heapq.heappop(self._ready)
-            task = entry[2]
-            worker = self._worker_for(task) if self._admissible(task, now) else None
+            first = self._ready.pop(lambda provider: self._has_room(provider, now))
+            if first is None:
+                break
+            task = first[1].task
+            worker = self._worker_for(task) if self._admissible(task) else None
             if worker is None:
-                passed_over.append(entry)
-                if len(passed_over) > 1000:
+                passed_over.append(first)
+                if len(passed_over) > MAX_PASSED_OVER:
                     break
                 continue
             acts.append(self._start(task, worker, now))
             free -= 1
-        for entry in passed_over:
-            heapq.heappush(self._ready, entry)
+        for provider, entry in passed_over:
+            self._ready.put_back(provider, entry)
         return acts
 
-    def _admissible(self, task: str, now: float) -> bool:
-        work, limits = self._work[task], self.limits
-        at_provider, at_repo = self._by_provider.get(work.provider, 0), self._by_repo.get(work.repo, 0)
-        if limits.per_provider is not None and at_provider >= limits.per_provider:
-            return False
-        if limits.per_repo is not None and work.repo and at_repo >= limits.per_repo:
-            return False
-        if (window := self._windows.get(work.provider)) is not None and at_provider >= window.size(now):
+    def _has_room(self, provider: str, now: float) -> bool:
+        """True if the limit and the window of a provider let one more task begin."""
+        running, most = self._by_provider.get(provider, 0), self.limits.per_provider
+        window = self._windows.get(provider)
+        return (most is None or running < most) and (window is None or running < window.size(now))
+
+    def _admissible(self, task: str) -> bool:
+        repo, most = self._work[task].repo, self.limits.per_repo
+        if most is not None and repo and self._by_repo.get(repo, 0) >= most:
             return False
         return self._affordable(task)
 
@@ -334,5 +396,5 @@ class Scheduler:
             heapq.heappush(self._delayed, (at, self._order, task))
 
     def _push(self, task: str) -> None:
-        self._order += 1
-        heapq.heappush(self._ready, (-self._work[task].priority, self._order, task))
+        work = self._work[task]
+        self._ready.push(task, work.provider, work.priority)

@@ -6,15 +6,15 @@ current. If several providers have a matching model, those with credentials come
 
 from __future__ import annotations
 
+import fnmatch
 import re
 from collections.abc import Callable, Sequence
-from fnmatch import fnmatchcase
 
 from tau.records.base import Value
 from tau.records.models import THINKING_LEVELS, Model, ThinkingLevel
 
-_DATED = re.compile(r"-\d{8}$")
-_GLOB = re.compile(r"[*?\[]")
+_DATED = r"-\d{8}$"
+_GLOB = "*?["
 
 
 class ModelMatch(Value):
@@ -82,7 +82,7 @@ def parse_level(text: str) -> ThinkingLevel | None:
 
 
 def _selected(pattern: str, models: Sequence[Model]) -> list[ModelMatch]:
-    if _GLOB.search(pattern):
+    if any(mark in pattern for mark in _GLOB):
         return _globbed(pattern, models)
     found = find_model(pattern, models)
     if isinstance(found, AmbiguousModel):
@@ -114,7 +114,7 @@ def _containing(words: str, models: Sequence[Model]) -> list[Model]:
 
 
 def _best(models: Sequence[Model]) -> list[Model]:
-    current = [model for model in models if model.id.endswith("-latest") or not _DATED.search(model.id)]
+    current = [model for model in models if model.id.endswith("-latest") or not re.search(_DATED, model.id)]
     return sorted(current or models, key=lambda model: model.id)[-1:]
 
 
@@ -123,7 +123,8 @@ def _globbed(pattern: str, models: Sequence[Model]) -> list[ModelMatch]:
         found = [
             ModelMatch(model, level)
             for model in models
-            if fnmatchcase(f"{model.provider}/{model.id}".lower(), glob) or fnmatchcase(model.id.lower(), glob)
+            if fnmatch.fnmatchcase(f"{model.provider}/{model.id}".lower(), glob)
+            or fnmatch.fnmatchcase(model.id.lower(), glob)
         ]
         if found:
             return found

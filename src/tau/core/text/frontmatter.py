@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 MAX_DEPTH = 16
 MAX_CHARACTERS = 64 * 1024  # characters of the fields
 
-_FENCE = re.compile(r"^---[ \t]*$", re.MULTILINE)
-_LINE = re.compile(r"([A-Za-z_][\w-]*):(?:[ \t]+(.*))?")
+_FENCE = r"(?m)^---[ \t]*$"
+_LINE = r"([A-Za-z_][\w-]*):(?:[ \t]+(.*))?"
 # Values that need no YAML parser: quoted without escapes, or not starting with a YAML indicator.
-_DOUBLE = re.compile(r'"([^"\\]*)"')
-_SINGLE = re.compile(r"'([^']*)'")
-_PLAIN = re.compile(r"(?![-?:,\[\]{}#&*!|>'\"%@`])(?:(?!:(?:[ \t]|$)|[ \t]#).)+")
+_DOUBLE = r'"([^"\\]*)"'
+_SINGLE = r"'([^']*)'"
+_PLAIN = r"(?![-?:,\[\]{}#&*!|>'\"%@`])(?:(?!:(?:[ \t]|$)|[ \t]#).)+"
 
 
 class BadFrontmatter(ValueError):
@@ -41,8 +41,8 @@ def parse_page(text: str) -> Page:
 def split_page(text: str) -> tuple[str, str]:
     """Split a file into the text of the fields and the body."""
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
-    first = _FENCE.match(text)
-    last = _FENCE.search(text, first.end()) if first else None
+    first = re.match(_FENCE, text)
+    last = re.compile(_FENCE).search(text, first.end()) if first else None
     if first is None or last is None:
         return "", text
     return text[first.end() + 1 : last.start()].rstrip("\n"), text[last.end() :].strip()
@@ -65,12 +65,12 @@ def _plain(head: str) -> dict[str, Any] | None:
     for line in head.split("\n"):
         if not line.strip() or line.startswith("#"):
             continue
-        match = _LINE.fullmatch(line.rstrip())
+        match = re.fullmatch(_LINE, line.rstrip())
         if match is None or match[1] in found:
             return None
         value = match[2] or ""
-        quoted = _DOUBLE.fullmatch(value) or _SINGLE.fullmatch(value)
-        if value and not quoted and not _PLAIN.fullmatch(value):
+        quoted = re.fullmatch(_DOUBLE, value) or re.fullmatch(_SINGLE, value)
+        if value and not quoted and not re.fullmatch(_PLAIN, value):
             return None
         found[match[1]] = quoted[1] if quoted else value
     # An indented continuation line cannot be missed: it does not match above.

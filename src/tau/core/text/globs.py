@@ -195,7 +195,8 @@ class IgnoreRules:
     def __init__(self, lines: Iterable[str]) -> None:
         self._rules = [found for line in lines if (found := parse_ignore_line(_as_latin1(line)))][::-1]
         # Most paths match no rule: one combined regex rejects them quickly.
-        self._any = re.compile("|".join({f"(?:{found.regex})" for found in self._rules}), re.DOTALL)
+        any_rule = "|".join({f"(?:{found.regex})" for found in self._rules})
+        self._any = re.compile(any_rule, re.DOTALL) if any_rule else None
 
     def __bool__(self) -> bool:
         return bool(self._rules)
@@ -203,7 +204,7 @@ class IgnoreRules:
     def ignore(self, path: str, is_folder: bool) -> bool | None:
         """True if a path, relative to the folder of the file, is ignored; None if no rule matches."""
         path = _as_latin1(path)
-        if not self._rules or not self._any.fullmatch(path):
+        if self._any is None or not self._any.fullmatch(path):
             return None
         for found in self._rules:
             if (is_folder or not found.folders_only) and found.matches(path):

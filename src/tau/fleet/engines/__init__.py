@@ -28,6 +28,9 @@ class Engine(Protocol):
     def heard(self) -> AsyncIterator[Heard]:
         """Lines of workers, and losses; ends when no worker will ever come again."""
 
+    async def drop(self, worker: str) -> None:
+        """Do without a worker that cannot be used: it is ended and not started again."""
+
     async def close(self) -> None: ...
 
 

@@ -8,37 +8,46 @@ from __future__ import annotations
 import asyncio
 import shlex
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from tau.fleet.engines import Heard, Lost
 from tau.records.base import BadRecord, convert, encode, parse
-from tau.records.fleet import Beat, Begun, Done, FromWorker, Hello, Limited, Progress, ToWorker
+from tau.records.fleet import Beat, Begun, Capacity, Done, FromWorker, Hello, Limited, Progress, ToWorker
 
 LINE_LIMIT = 4 * 1024 * 1024
 RESTARTS = 5  # of a worker, within RESTARTS_S
 RESTARTS_S = 600.0
 FIRST_BACKOFF_S = 1.0
 MAX_BACKOFF_S = 60.0
+REPLACED = "the worker ended by itself"
 END_S = 3.0  # for a worker to end after its input has ended
-AnyLine = Hello | Begun | Beat | Progress | Limited | Done
+SHORT_LIFE_S = 10.0  # a worker that lived longer and ended with 0 was not a failure
+AnyLine = Hello | Begun | Beat | Progress | Capacity | Limited | Done
 
 
-def local_command(root: Path, slots: int) -> list[str]:
-    return [sys.executable, "-m", "tau", "fleet", "worker", "--root", str(root), "--slots", str(slots)]
+def local_command(root: Path, slots: int, memory: int, labels: Sequence[str] = ()) -> list[str]:
+    words = ["--root", str(root), "--slots", str(slots), "--memory", str(memory)]
+    for label in labels:
+        words += ["--label", label]
+    return [sys.executable, "-m", "tau", "fleet", "worker", *words]
 
 
 class PipeEngine:
-    """`commands` are the command lines of the workers, one for each."""
+    """`commands` are the command lines of the workers, one for each; `environment` is None for that of this process."""
 
-    def __init__(self, commands: Sequence[Sequence[str] | str], logs: Path) -> None:
+    def __init__(
+        self, commands: Sequence[Sequence[str] | str], logs: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
         self._commands = [shlex.split(one) if isinstance(one, str) else list(one) for one in commands]
         self._logs = logs
+        self._environment = environment
         self._heard: asyncio.Queue[Heard | None] = asyncio.Queue()
         self._workers: dict[str, asyncio.subprocess.Process] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._left = 0
+        self._dropped: set[str] = set()
         self._closing = False
 
     async def start(self) -> None:
@@ -50,9 +59,13 @@ class PipeEngine:
         process = self._workers.get(worker)
         if process is None or process.stdin is None:
             return
-        with suppress(OSError):
+        with suppress(OSError):  # not drained: a worker that does not read must not stop the others
             process.stdin.write(encode(line) + b"\n")
-            await process.stdin.drain()
+
+    async def drop(self, worker: str) -> None:
+        self._dropped.add(worker)
+        if (process := self._workers.get(worker)) is not None and process.stdin is not None:
+            process.stdin.close()
 
     async def heard(self) -> AsyncIterator[Heard]:
         while (one := await self._heard.get()) is not None:
@@ -65,9 +78,16 @@ class PipeEngine:
         while not self._closing:
             generation += 1
             name = f"w{number}" if generation == 1 else f"w{number}.{generation}"
+            started = loop.time()
             reason = await self._run(name, words)
             if self._closing:
                 break
+            if name in self._dropped:
+                self._heard.put_nowait((name, Lost("it cannot be used")))
+                break
+            if reason == REPLACED and loop.time() - started > SHORT_LIFE_S:
+                self._heard.put_nowait((name, Lost(reason)))
+                continue
             ends = [end for end in ends if loop.time() - end < RESTARTS_S] + [loop.time()]
             if len(ends) > RESTARTS:
                 self._heard.put_nowait((name, Lost(f"{reason}; it ended {len(ends)} times and is not started again")))
@@ -89,6 +109,7 @@ class PipeEngine:
                     stderr=errors,
                     limit=LINE_LIMIT,
                     start_new_session=True,
+                    env=self._environment,
                 )
             except OSError as error:
                 return f"{words[0]} cannot be started: {error.strerror}"
@@ -101,6 +122,8 @@ class PipeEngine:
                 with suppress(ProcessLookupError):
                     process.kill()
         code = await process.wait()
+        if code == 0:
+            return REPLACED
         return f"the worker was killed by signal {-code}" if code < 0 else f"the worker ended with {code}"
 
     async def _read(self, name: str, process: asyncio.subprocess.Process) -> None:

@@ -10,14 +10,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tau.errors import ExtensionFailure, UsageError
 from tau.records.base import BadRecord, decode, encode, replace, to_builtins
 from tau.records.settings import Settings
-from tau.store.extension_files import extension_paths, in_folder
+from tau.store.extension_files import FoundExtension, extension_paths, in_folder
 from tau.store.extension_modules import module_files
 from tau.store.path_lists import PathList
+from tau.store.resource_query import is_remote
 from tau.store.settings import Layers, SettingsFile, group_compat, merge, read_layers
 from tau.store.trust import (
     Decision,
@@ -32,12 +33,16 @@ from tau.store.trust import (
 from tau.wire import dialects
 from tau.wire.dialect import Dialect
 
+if TYPE_CHECKING:
+    from tau.store.packages.session import SessionPackages
+
 
 class ProjectConfig:
     """Settings, trust and extensions of one project.
 
     `approve` is the trust decision of the command line, `given` the extensions it names, `dialect` its dialect.
-    `overruled` are settings that win over all files, by the names that these use.
+    `overruled` are settings that win over all files, by the names that these use. `fetches`: a
+    package of the command line may be fetched, and a missing one if the settings say so.
 
     Raises UsageError for a named extension that cannot be one.
     """
@@ -52,6 +57,7 @@ class ProjectConfig:
         only_given: bool = False,
         dialect: str | None = None,
         overruled: Mapping[str, Any] = MappingProxyType({}),
+        fetches: bool = False,
     ) -> None:
         self.agent_dir = agent_dir
         self.cwd = cwd
@@ -61,6 +67,7 @@ class ProjectConfig:
         self._only_given = only_given
         self._dialect = dialect
         self._overruled = overruled
+        self._fetches = fetches
         self._asked_about: Fingerprint | None = None
         self._trusted_for_run = False  # by an answer of the user that may not be stored
         self.read()
@@ -70,26 +77,48 @@ class ProjectConfig:
         self._trusted_for_run = trusted
         approve, asked_about = (True, self._asked_about) if trusted else (self._approve, None)
         layers, trust, self.dialect = read_settings(self.file, self.cwd, approve, self._dialect, asked_about)
+        self.packages = self._read_packages(layers)
         found, told = extension_paths(
             layers.lists,
             self.agent_dir,
             self.cwd,
             trusted=trust.trusted,
-            given=self._given,
+            given=[text for text in self._given if not is_remote(text)],
             only_given=self._only_given,
             content=trust.content,
             node_problem=lambda: node_problem(layers.settings),
+            packaged=self._packaged_extensions(trust.content),
         )
         self._lists = layers.lists
         self.origins = layers.origins
         self._shell_of_project = layers.origins.get("shellPath") == self.cwd / ".pi" / "settings.json"
         self.settings = settings_with(layers.settings, self._overruled)
         self.trust, self.extensions = trust, found
-        self.warnings = [*trust.warnings, *layers.problems, *told]
+        self.warnings = [*trust.warnings, *layers.problems, *self._package_problems(), *told]
         self.untrusted = ""  # message to show if the project stays untrusted because no client can be asked
         if trust.undecided and found:
             self.untrusted = trust.warnings[-1]
             self.warnings.remove(self.untrusted)
+
+    def _read_packages(self, layers: Layers) -> SessionPackages | None:
+        """Find the packages of the settings and of the command line. Blocks, also for an installation."""
+        named = [text for text in self._given if is_remote(text)]
+        if not named and not any(layers.packages.values()):
+            return None
+        from tau.store.packages.session import SessionPackages
+
+        settings = settings_with(layers.settings, self._overruled)
+        return SessionPackages(self.agent_dir, self.cwd, layers.packages, named, settings, fetches=self._fetches)
+
+    def _package_problems(self) -> Sequence[str]:
+        return () if self.packages is None else self.packages.problems
+
+    def _packaged_extensions(self, content: Mapping[str, str] | None) -> list[FoundExtension]:
+        if self.packages is None or not self.packages.extensions:
+            return []
+        from tau.store.packages.extensions import found_extensions
+
+        return found_extensions(self.packages.extensions, content)
 
     @property
     def approve(self) -> bool | None:
@@ -142,7 +171,7 @@ class ProjectConfig:
         named = [one.package or one.path for one in self.extensions]
         for scope in ("user", "project"):
             named += PathList(self._lists[scope].get("extensions", ())).paths()
-        named += [self.cwd / os.path.expanduser(text) for text in self._given]
+        named += [self.cwd / os.path.expanduser(text) for text in self._given if not is_remote(text)]
         if self.shell is not None:
             named.append(Path(self.shell))
         found = [*map(os.path.abspath, named), *map(os.path.realpath, named)]

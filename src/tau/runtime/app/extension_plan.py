@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tau.llm.http import Http
-from tau.runtime.extensions.lifecycle import LoadedExtensions
 from tau.runtime.machine.local import LocalMachine
 from tau.runtime.session.session import Session
 from tau.store.extension_files import FoundExtension
@@ -16,6 +15,7 @@ from tau.tools.registry import ToolRegistry
 
 if TYPE_CHECKING:
     from tau.runtime.app.factory import SessionFactory
+    from tau.runtime.extensions.lifecycle import LoadedExtensions
 
 log = logging.getLogger(__name__)
 Equipment = tuple[LocalMachine, Http, ToolRegistry]

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from tau.core.agent.structured_output import BadSchema, OutputSchema, parse_output_schema
 from tau.errors import ModelError, UsageError
 from tau.llm.http import Http
-from tau.llm.types import Transport
 from tau.records.base import BadRecord, Value, parse, replace
 from tau.records.settings import Settings
 from tau.runtime.app.config import ProjectConfig
@@ -29,7 +28,6 @@ from tau.runtime.machine.local import LocalMachine
 from tau.runtime.machine.protected_files import ProtectedFiles
 from tau.runtime.machine.supervisor_client import SandboxUnavailable
 from tau.runtime.models.selection import ModelSelection
-from tau.runtime.runs.tool_runner import PermissionGate
 from tau.runtime.services import Client, Mode, Services
 from tau.runtime.session.initial_log import InitialLog
 from tau.runtime.session.session import Session
@@ -40,21 +38,24 @@ from tau.store.proxy_setting import with_proxy
 from tau.store.resource_query import ResourceQuery
 from tau.store.sessions import OpenedSession
 from tau.store.trust import has_mcp_files
-from tau.tools import Files
 from tau.tools.registry import DEFAULT_TOOLS, TOOLS, ToolRegistry
 from tau.wire.dialect import Dialect
 
 if TYPE_CHECKING:
+    from tau.llm.types import Transport
     from tau.runtime.app.extension_plan import Equipment
     from tau.runtime.app.login_control import LoginControl
     from tau.runtime.app.settings_control import SettingsControl
     from tau.runtime.app.trust_control import TrustControl
     from tau.runtime.runs.permission_rules import LoadedRules as PermissionRules
     from tau.runtime.runs.permissions import Permits, TerminalQuestions
+    from tau.runtime.runs.tool_runner import PermissionGate
     from tau.runtime.session.mcp_access import McpAccess
     from tau.runtime.telemetry.start import Observe
+    from tau.tools import Files
 
 log = logging.getLogger(__name__)
+SCREEN_READ_INTERVAL_S = 0.016  # for the interface, which paints less often
 NO_KEY = "replayed"  # placeholder key for replayed sessions, which send no requests
 
 
@@ -93,14 +94,18 @@ class SessionFactory(Value):
     def extensions(self) -> Sequence[FoundExtension]:
         return self.config.extensions
 
-    def open(self, client: Client, mode: Mode = "rpc", *, saves: bool = True, shared: bool = False) -> SessionHandle:
+    def open(
+        self, client: Client, mode: Mode = "rpc", *, saves: bool = True, shared: bool = False, front_end: str = ""
+    ) -> SessionHandle:
         """Build a session. `client` receives its events.
 
         `saves`: choices of the client are saved in the user's settings. `shared`: this process has other sessions.
+        `front_end` is the mode that telemetry shows, if it is another.
         Raises CommandError if another process has the session open.
         """
         processes = self.with_sandbox().processes or ProcessLauncher(shared=shared)
-        machine, http, tools = LocalMachine(processes=processes), Http(environment=self.environment), ToolRegistry()
+        http = Http(environment=self.environment, read_interval_s=SCREEN_READ_INTERVAL_S if mode == "tui" else 0.0)
+        machine, tools = LocalMachine(processes=processes), ToolRegistry()
         self.equip(machine, http, tools)
         services = Services(
             cwd=self.cwd,
@@ -113,7 +118,7 @@ class SessionFactory(Value):
             mode=mode,
             agent_dir=self.config.agent_dir,
             sandbox=processes.sandbox.level if processes.sandbox else None,
-            observe=self._telemetry(mode, processes.sandbox.level if processes.sandbox else None),
+            observe=self._telemetry(front_end or mode, processes.sandbox.level if processes.sandbox else None),
         )
         make_gate = self._gate_maker(services, machine)
         session = Session(
@@ -139,7 +144,7 @@ class SessionFactory(Value):
             self._trust_control,
         )
 
-    def _telemetry(self, mode: Mode, sandbox: str | None) -> Observe | None:
+    def _telemetry(self, mode: str, sandbox: str | None) -> Observe | None:
         option, settings = self.options.telemetry, self.settings.telemetry
         if option is None and not settings.enabled and not self.environment.get("TAU_TELEMETRY"):
             return None
@@ -320,8 +325,9 @@ class SessionFactory(Value):
         named = (settings.skills, settings.prompts, settings.enable_skill_commands)
         confined = (self.options.sandbox or settings.sandbox.level) is not None
         content = self.config.trust.content
+        packages = self.config.packages.resources if self.config.packages is not None else None
         return ResourceQuery(
-            self.cwd, self.config.agent_dir, self.trusted, self.options.resources, *named, content, confined
+            self.cwd, self.config.agent_dir, self.trusted, self.options.resources, *named, content, confined, packages
         )
 
     def _guarded(self) -> ProtectedFiles:
@@ -341,6 +347,7 @@ def load(
         only_given=options.only_these_extensions,
         dialect=options.dialect,
         overruled=options.settings,
+        fetches=not options.offline,
     )
     settings = config.settings
     environment = with_proxy(environment, settings.http_proxy)

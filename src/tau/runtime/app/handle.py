@@ -132,7 +132,9 @@ class SessionHandle(Operations):
         self._session.navigator.moved = callback
 
     def preload(self) -> None:
-        """Load tools and the HTTP client, in a thread, so that the first prompt does not wait for them."""
+        """Load what a prompt needs, in a thread, so that the first need not wait: modules, tools, the HTTP client."""
+        from tau.runtime.runs import model_client, prompt_run  # noqa: F401
+
         list(self._session.services.tools.values())
         model = self._session.models.current
         if model is not None and model.api not in OFFLINE_APIS:

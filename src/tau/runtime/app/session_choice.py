@@ -12,7 +12,7 @@ from tau.store.listing import UnreadableSession, by_id, newest, read_header
 from tau.store.sessions import OpenedSession, folder_for, open_session
 
 MAX_LISTED = 5
-_ID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
+_ID = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
 
 
 def choose_session(agent_dir: Path, wanted: SessionTarget, cwd: str) -> tuple[Path | None, OpenedSession | None]:
@@ -31,7 +31,7 @@ def _path_of(folder: Path, wanted: SessionTarget, cwd: str) -> Path | None:
     if wanted.last:
         return _last(folder, wanted, cwd)
     if wanted.id is not None:
-        if not _ID.fullmatch(wanted.id):
+        if not re.fullmatch(_ID, wanted.id):
             raise UsageError("--session-id: letters, digits, '.', '_' and '-', with a letter or digit at both ends")
         exact = [path for path in by_id(folder, folder, wanted.id, cwd) if path.stem.endswith(f"_{wanted.id}")]
         return exact[0] if exact else None

@@ -11,9 +11,9 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from tau.records.base import UNSET
+from tau.records.base import UNSET, Value
 from tau.records.dialogs import Confirm, Editor, Input, Select, UiRequest
 from tau.runtime.extensions.registry import ExtensionRegistry, current_timeout
 
@@ -28,13 +28,13 @@ _NOBODY = object()  # the answer of `end_unattended`
 ALLOW_ONCE, DENY = "Allow once", "Deny"
 
 
-class Refusal(NamedTuple):
+class Refusal(Value):
     """The answer to a permission question that denies the call, with a reason for the model."""
 
     reason: str
 
 
-class _OpenDialog(NamedTuple):
+class _OpenDialog(Value):
     question: Question
     answer: asyncio.Future[Any]
     ended: Any  # the answer if `cancel` ends the dialog

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from tau.core.agent.draft import Update
-from tau.core.agent.loop import ToolDone
+from tau.core.agent.tool_results import ToolDone
 from tau.core.conversation.branches import abandoned_entries
 from tau.core.conversation.compaction import CompactionPlan
 from tau.core.conversation.tree import Tree

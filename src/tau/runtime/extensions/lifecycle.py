@@ -11,7 +11,7 @@ import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from tau.errors import Aborted, ExtensionFailure, TauError, UsageError
 from tau.llm.catalog import parse_providers
@@ -34,87 +34,92 @@ SCOPES: dict[str, Literal["user", "project", "temporary"]] = {
 ANSWERS = ("yes", "no", "undecided")
 
 
-class ExtensionFile(Protocol):
-    """File or folder of an extension. `given`: named on the command line, so a load failure is an error."""
+if TYPE_CHECKING:
 
-    @property
-    def path(self) -> str | Path: ...
+    class ExtensionFile(Protocol):
+        """File or folder of an extension. `given`: named on the command line, so a load failure is an error."""
 
-    @property
-    def given(self) -> bool: ...
+        @property
+        def path(self) -> str | Path: ...
 
-    @property
-    def scope(self) -> Literal["cli", "project", "user"]: ...
+        @property
+        def given(self) -> bool: ...
 
-    @property
-    def content(self) -> Mapping[str, str] | None: ...
+        @property
+        def scope(self) -> Literal["cli", "project", "user"]: ...
 
-    @property
-    def source(self) -> Literal["auto", "local", "cli"]: ...
+        @property
+        def content(self) -> Mapping[str, str] | None: ...
 
-    @property
-    def base(self) -> Path | None: ...
+        @property
+        def source(self) -> str: ...
 
-    @property
-    def package(self) -> Path | None: ...
+        @property
+        def brought_by(self) -> str | None: ...
 
+        @property
+        def hint(self) -> str: ...
 
-class LoadedExtensions(Protocol):
-    """The loaded file extensions, as RunningExtensions in file_loader.py."""
+        @property
+        def base(self) -> Path | None: ...
 
-    async def add(self, found: Sequence[ExtensionFile]) -> None: ...
+        @property
+        def package(self) -> Path | None: ...
 
-    async def stop(self) -> None: ...
+    class LoadedExtensions(Protocol):
+        """The loaded file extensions, as RunningExtensions in file_loader.py."""
 
-    def kill(self) -> None: ...
+        async def add(self, found: Sequence[ExtensionFile]) -> None: ...
 
-    def send_facts(self) -> None: ...
+        async def stop(self) -> None: ...
 
-    async def reload(self, found: Sequence[ExtensionFile]) -> None: ...
+        def kill(self) -> None: ...
 
+        def send_facts(self) -> None: ...
 
-class LoadPlan(Protocol):
-    """The extensions to load for a session, and what depends on them.
+        async def reload(self, found: Sequence[ExtensionFile]) -> None: ...
 
-    `flags` are command-line options that tau does not know. `following` has the words that follow options without
-    a value of their own.
-    """
+    class LoadPlan(Protocol):
+        """The extensions to load for a session, and what depends on them.
 
-    flags: Mapping[str, bool | str]
-    following: Mapping[str, str]
+        `flags` are command-line options that tau does not know. `following` has the words that follow options without
+        a value of their own.
+        """
 
-    @property
-    def found(self) -> Sequence[ExtensionFile]: ...
+        flags: Mapping[str, bool | str]
+        following: Mapping[str, str]
 
-    @property
-    def undecided(self) -> bool:
-        """True if there is no trust decision about the project, and asking for one is allowed."""
+        @property
+        def found(self) -> Sequence[ExtensionFile]: ...
 
-    async def load(self) -> LoadedExtensions:
-        """Raises ExtensionFailure if an extension named on the command line cannot be loaded."""
+        @property
+        def undecided(self) -> bool:
+            """True if there is no trust decision about the project, and asking for one is allowed."""
 
-    async def ask(self) -> None:
-        """Prepare to ask extensions for trust in the project: a yes applies to its present content."""
+        async def load(self) -> LoadedExtensions:
+            """Raises ExtensionFailure if an extension named on the command line cannot be loaded."""
 
-    async def decided(self, trusted: bool | None, *, remember: bool) -> Sequence[ExtensionFile]:
-        """Apply the trust decision (None: undecided). Returns the extensions that the project adds."""
+        async def ask(self) -> None:
+            """Prepare to ask extensions for trust in the project: a yes applies to its present content."""
 
-    def settle(self) -> None:
-        """Finish loading. Raises UsageError if something the command line names is still missing."""
+        async def decided(self, trusted: bool | None, *, remember: bool) -> Sequence[ExtensionFile]:
+            """Apply the trust decision (None: undecided). Returns the extensions that the project adds."""
 
-    async def again(self) -> Sequence[ExtensionFile]:
-        """Read settings, trust and extensions again. Returns the extensions to load."""
+        def settle(self) -> None:
+            """Finish loading. Raises UsageError if something the command line names is still missing."""
 
+        async def again(self) -> Sequence[ExtensionFile]:
+            """Read settings, trust and extensions again. Returns the extensions to load."""
 
-class Owner(Protocol):
-    """The session that the extensions belong to."""
+    class Owner(Protocol):
+        """The session that the extensions belong to."""
 
-    services: Services
-    extensions: ExtensionRegistry
-    hooks: HookDispatcher
-    running_commands: RunningCommands
-    models: ModelSelection
-    resources: Resources
+        services: Services
+        extensions: ExtensionRegistry
+        hooks: HookDispatcher
+        running_commands: RunningCommands
+        models: ModelSelection
+        resources: Resources
 
 
 class ExtensionLifecycle:
@@ -282,7 +287,8 @@ def source_info(path: str, found: ExtensionFile | None) -> SourceInfo:
     if found is None:
         return SourceInfo(path, "cli", "temporary")
     base = UNSET if found.base is None else str(found.base)
-    return SourceInfo(path, found.source, SCOPES[found.scope], base_dir=base)
+    origin: Literal["package", "top-level"] = "top-level" if found.brought_by is None else "package"
+    return SourceInfo(path, found.source, SCOPES[found.scope], origin, base_dir=base)
 
 
 def register_providers(models: ModelSelection, extensions: ExtensionRegistry, before: set[str]) -> set[str]:

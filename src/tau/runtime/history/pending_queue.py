@@ -49,7 +49,7 @@ class PendingQueue(PendingEntries[Waiting]):
         self._file.require_open()
         self._file.expect()
         self._waiting.append((queue, message))
-        self._file.add(CustomEntry, QUEUED, Queued(queue, message, *(key or ())))
+        self._file.add(CustomEntry, QUEUED, Queued(queue, message, *(() if key is None else (key.key, key.digest))))
 
     def deliver(self, message: User | Custom) -> None:
         """Called before the entry of any message is added: it marks an equal queued message as delivered."""

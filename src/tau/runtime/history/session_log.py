@@ -157,7 +157,7 @@ class SessionLog:
     def append_prompt(self, message: AnyMessage, key: CommandKey | None = None) -> None:
         """Add a prompt before its acceptance is announced. Raises CommandError if it cannot be written."""
         conversation = self.messages  # built, if necessary, before the tree contains the entry
-        marks = () if key is None else key
+        marks = () if key is None else (key.key, key.digest)
         try:
             self.file.add_or_fail(MessageEntry, message, *marks, create=True)
         except OSError as error:

@@ -19,7 +19,7 @@ from tau.core.checks.secrets import mask_secrets
 from tau.errors import ModelError, TauError, shortened
 from tau.llm.catalog import OAuthClient
 from tau.llm.http_request import SmallResponse, fetch
-from tau.runtime.login.redirect import RedirectListener
+from tau.runtime.login.redirect import Paste, RedirectListener
 from tau.store.auth import OAuthLogin
 from tau.store.config_values import resolve_value
 
@@ -64,14 +64,17 @@ class OAuthFlow:
         self._environment = environment
         self._secret = resolve_value(client.client_secret, environment) if client.client_secret else None
 
-    async def authorize(self, show_url: Callable[[str], Awaitable[None]]) -> OAuthLogin:
-        """Log in with a browser on this machine: `show_url` opens the address of the login page."""
+    async def authorize(self, show_url: Callable[[str], Awaitable[None]], pasted: Paste | None = None) -> OAuthLogin:
+        """Log in with a browser: `show_url` opens the address of the login page.
+
+        `pasted` asks for the address where a browser on another machine ends.
+        """
         if self._client.authorization_url is None:
             raise LoginError("This provider has no authorizationUrl.")
         verifier, state = secrets.token_urlsafe(64), secrets.token_urlsafe(32)
         async with RedirectListener(self._client.redirect_uri, state) as listener:
             await show_url(self._authorization_url(verifier, state, listener.redirect_uri))
-            answer = await listener.received()
+            answer = await listener.received(pasted)
         if self._client.issuer is not None and answer.get("iss", self._client.issuer) != self._client.issuer:
             raise LoginError("The answer to the login comes from another server than the one that was asked.")
         if "code" not in answer:
@@ -147,7 +150,10 @@ class OAuthFlow:
         if self._client.revocation_url is None:
             return
         token, kind = (login.refresh, "refresh_token") if login.refresh else (login.access, "access_token")
-        response = await self._post(self._client.revocation_url, {"token": token, "token_type_hint": kind})
+        fields = {"token": token, "token_type_hint": kind}
+        response = await self._post(self._client.revocation_url, fields)
+        if response.status == 400 and self._secret is None:  # servers of the Python SDK for MCP require the field
+            response = await self._post(self._client.revocation_url, {**fields, "client_secret": ""})
         if response.status != 200:
             raise self._refused("The server did not revoke the login", response, token)
 

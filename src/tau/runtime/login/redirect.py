@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
@@ -14,6 +15,10 @@ READ_TIMEOUT_S = 10.0
 LOGIN_TIMEOUT_S = 600.0
 DONE_PAGE = "The login is complete. You can close this window and return to the terminal."
 FAILED_PAGE = "The login was refused. The terminal shows why."
+PASTE = "If the browser runs on another machine, paste the address where it ends here:"
+NOT_THE_ADDRESS = "This is not the address of this login. It begins with {uri}?"
+# Asks the user for an address; None if the user has none.
+Paste = Callable[[str], Awaitable[str | None]]
 
 
 class RedirectListener:
@@ -41,10 +46,24 @@ class RedirectListener:
         assert self._server is not None
         self._server.close()
 
-    async def received(self) -> dict[str, str]:
+    async def received(self, pasted: Paste | None = None) -> dict[str, str]:
         """Return the parameters of the redirect. Raises TimeoutError after ten minutes."""
-        async with asyncio.timeout(LOGIN_TIMEOUT_S):
-            return await self._answer
+        asking = None if pasted is None else asyncio.create_task(self._take_pasted(pasted))
+        try:
+            async with asyncio.timeout(LOGIN_TIMEOUT_S):
+                return await self._answer
+        finally:
+            if asking is not None:
+                asking.cancel()
+
+    async def _take_pasted(self, pasted: Paste) -> None:
+        question = PASTE
+        while (address := await pasted(question)) is not None:
+            parameters = self._parameters_of(address)
+            if parameters is not None and not self._answer.done():
+                self._answer.set_result(parameters)
+                return
+            question = NOT_THE_ADDRESS.format(uri=self.redirect_uri)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -65,10 +84,16 @@ class RedirectListener:
     def _parameters(self, head: bytes) -> dict[str, str] | None:
         """The parameters of the redirect; None for another request, for example for an icon, or a forged one."""
         method, _, rest = head.decode("latin-1").partition(" ")
-        target = urlsplit(rest.partition(" ")[0])
+        return self._parameters_of(rest.partition(" ")[0]) if method == "GET" else None
+
+    def _parameters_of(self, address: str) -> dict[str, str] | None:
+        try:
+            target = urlsplit(address)
+        except ValueError:
+            return None
         parameters = dict(parse_qsl(target.query))
         known = hmac.compare_digest(parameters.get("state", "").encode(), self._state.encode())
-        if method != "GET" or target.path != (self._uri.path or "/") or not known:
+        if target.path != (self._uri.path or "/") or not known:
             return None
         return parameters if "code" in parameters or "error" in parameters else None
 

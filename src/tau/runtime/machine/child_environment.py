@@ -5,9 +5,9 @@ docs/security.md documents the same list; tests/runtime/test_environment.py comp
 
 from __future__ import annotations
 
+import fnmatch
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from fnmatch import fnmatchcase
 
 from tau.core.checks.secrets import MIN_SECRET_LENGTH
 from tau.store.keys import Keys
@@ -41,8 +41,8 @@ NOT_SECRET = (
 
 # In URLs with these schemes, a user name without a password is not a secret.
 SSH_SCHEMES = frozenset({"ssh", "git+ssh", "svn+ssh", "sftp", "rsync"})
-_ADDRESS = re.compile(r'([A-Za-z][\w+.-]*)://([^\s/?#"]+)@')
-_BETWEEN_WORDS = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z0-9])(?=[A-Z])")
+_ADDRESS = r'([A-Za-z][\w+.-]*)://([^\s/?#"]+)@'
+_BETWEEN_WORDS = r"[^A-Za-z0-9]+|(?<=[a-z0-9])(?=[A-Z])"
 
 
 def filtered_environment(
@@ -73,14 +73,14 @@ def is_named_like_a_secret(name: str) -> bool:
     capitals = name.upper()
     if any(part in capitals for part in ANYWHERE):
         return True
-    words = [word.upper().rstrip("0123456789") for word in _BETWEEN_WORDS.split(name)]
+    words = [word.upper().rstrip("0123456789") for word in re.split(_BETWEEN_WORDS, name)]
     return any(word in WORDS or word.endswith(ENDINGS) for word in words)
 
 
 def has_user_in_address(value: str) -> bool:
     """True if a value contains a URL with a password, or with a user that may be a token (https://TOKEN@host)."""
-    return any(":" in user or scheme.lower() not in SSH_SCHEMES for scheme, user in _ADDRESS.findall(value))
+    return any(":" in user or scheme.lower() not in SSH_SCHEMES for scheme, user in re.findall(_ADDRESS, value))
 
 
 def _fits(name: str, patterns: Iterable[str]) -> bool:
-    return any(fnmatchcase(name.upper(), pattern.upper()) for pattern in patterns)
+    return any(fnmatch.fnmatchcase(name.upper(), pattern.upper()) for pattern in patterns)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tau.errors import ToolError
 from tau.records.base import Value
@@ -34,35 +34,36 @@ class CommandSpec(Value):
         return {end for end in (self.stdout, self.stderr, self.folder, self.stdin) if end is not None}
 
 
-class ConfinedBy(Protocol):
-    """The sandbox as the machine sees it: how to start its launcher, and what commands in it receive."""
+if TYPE_CHECKING:
 
-    @property
-    def level(self) -> SandboxLevel: ...
+    class ConfinedBy(Protocol):
+        """The sandbox as the machine sees it: how to start its launcher, and what commands in it receive."""
 
-    @property
-    def environment(self) -> Mapping[str, str]: ...
+        @property
+        def level(self) -> SandboxLevel: ...
 
-    @property
-    def output(self) -> str:
-        """Folder for the output of commands, which they can read but not write."""
+        @property
+        def environment(self) -> Mapping[str, str]: ...
 
-    def words(self) -> list[str]:
-        """The command line of the launcher. Its stdin is the connection to the supervisor."""
+        @property
+        def output(self) -> str:
+            """Folder for the output of commands, which they can read but not write."""
 
-    def clear(self) -> None:
-        """Remove the private folders of a sandbox that has ended, or was never started."""
+        def words(self) -> list[str]:
+            """The command line of the launcher. Its stdin is the connection to the supervisor."""
 
+        def clear(self) -> None:
+            """Remove the private folders of a sandbox that has ended, or was never started."""
 
-class ProcessHandle(Protocol):
-    """A started command of either back end. It reports with the messages of supervisor.py; b"" is the end."""
+    class ProcessHandle(Protocol):
+        """A started command of either back end. It reports with the messages of supervisor.py; b"" is the end."""
 
-    def kill(self) -> None: ...
+        def kill(self) -> None: ...
 
-    def terminate(self) -> None:
-        """Send SIGTERM to the process group of the command. Does not wait."""
+        def terminate(self) -> None:
+            """Send SIGTERM to the process group of the command. Does not wait."""
 
-    def is_alive(self) -> bool: ...
+        def is_alive(self) -> bool: ...
 
 
 def start_error(what: str, number: int, spec: CommandSpec) -> ToolError:

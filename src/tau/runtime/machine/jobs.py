@@ -18,10 +18,10 @@ import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from tau.errors import ToolError
-from tau.runtime.machine.command import CommandSpec, ConfinedBy, ProcessHandle, start_error
+from tau.runtime.machine.command import CommandSpec, start_error
 from tau.runtime.machine.supervisor_client import (
     PROGRAM,
     SandboxUnavailable,
@@ -29,6 +29,9 @@ from tau.runtime.machine.supervisor_client import (
     Supervisor,
     shared_supervisor,
 )
+
+if TYPE_CHECKING:
+    from tau.runtime.machine.command import ConfinedBy, ProcessHandle
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

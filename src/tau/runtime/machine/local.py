@@ -10,7 +10,7 @@ import copy
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tau.concurrency.threads import run_in_thread
 from tau.core.text.truncate import format_size
@@ -19,7 +19,10 @@ from tau.runtime.machine.command import CommandSpec
 from tau.runtime.machine.files import LocalFiles
 from tau.runtime.machine.jobs import Job, ProcessLauncher
 from tau.store.trusted_files import TrustedFile
-from tau.tools import Exit, Files, OpenFolder, OutputCallback, Stream
+from tau.tools import Exit, OpenFolder, OutputCallback, Stream
+
+if TYPE_CHECKING:
+    from tau.tools import Files
 
 T = TypeVar("T")
 
@@ -123,12 +126,13 @@ class LocalMachine:
     def spill(self) -> LocalSpill:
         return LocalSpill(self._spill_limit, self.sandbox.output if self.sandbox else None)
 
-    def sub_machine(self, variables: Mapping[str, str] | None = None) -> LocalMachine:
+    def sub_machine(self, variables: Mapping[str, str | None] | None = None) -> LocalMachine:
         """As Machine.sub_machine. The parent can still kill everything."""
         part = copy.copy(self)
         part._jobs = [set(), *self._jobs]
         if variables:
-            part._env = {**(os.environ if self._env is None else self._env), **variables}
+            found = {**(os.environ if self._env is None else self._env), **variables}
+            part._env = {name: value for name, value in found.items() if value is not None}
         return part
 
     def kill_background(self) -> None:

@@ -17,7 +17,19 @@ from tau.store.trust import MCP_FILE, NAMES_NEEDING_TRUST
 
 # In the agent's folder. Skills and prompt templates are not protected: a user may well want tools to write them.
 OWN_FILES = ("auth.json", "settings.json", "trust.json", "models.json", "mcp.json", "SYSTEM.md", "APPEND_SYSTEM.md")
-OWN = (*OWN_FILES, "tau-mcp-auth.json", "extensions", "sessions", "serve", "bin", "cache", "git", "npm")
+OWN = (
+    *OWN_FILES,
+    "tau-mcp-auth.json",
+    "extensions",
+    "sessions",
+    "serve",
+    "bin",
+    "cache",
+    "git",
+    "npm",
+    "tmp",
+    "packages.lock.json",
+)
 
 
 MAX_COMPARED_FILES = 20_000  # files to compare with a file that has several hard links

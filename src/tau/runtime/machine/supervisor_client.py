@@ -16,9 +16,13 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tau.errors import ToolError
-from tau.runtime.machine.command import NUL, CommandSpec, ConfinedBy, start_error
+from tau.runtime.machine.command import NUL, CommandSpec, start_error
+
+if TYPE_CHECKING:
+    from tau.runtime.machine.command import ConfinedBy
 
 PROGRAM = Path(__file__).with_name("supervisor.py")
 # As in supervisor.py, which is not imported here because it loads ctypes.

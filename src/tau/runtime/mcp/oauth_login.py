@@ -19,6 +19,7 @@ from tau.mcp.config import ServerConfig
 from tau.mcp.definitions import safe_text
 from tau.records.base import BadRecord, convert, encode
 from tau.runtime.login.oauth import LoginError, OAuthFlow
+from tau.runtime.login.redirect import Paste
 from tau.store.auth import OAuthLogin
 
 _METADATA_ADDRESS = re.compile(r'resource_metadata="?([^",\s]+)"?')
@@ -31,7 +32,9 @@ class McpLogin:
         self._config = config
         self._environment = environment
 
-    async def run(self, show_url: Callable[[str], Awaitable[None]]) -> tuple[OAuthLogin, OAuthClient]:
+    async def run(
+        self, show_url: Callable[[str], Awaitable[None]], pasted: Paste | None = None
+    ) -> tuple[OAuthLogin, OAuthClient]:
         """Log in. Returns the tokens and the client that can refresh them. Raises LoginError."""
         challenge = await self._challenge()
         resource = await self._resource_metadata(challenge)
@@ -51,7 +54,7 @@ class McpLogin:
             resource=self._config.url,
             issuer=str(server.get("issuer") or issuer),
         )
-        return await OAuthFlow(client, self._environment).authorize(show_url), client
+        return await OAuthFlow(client, self._environment).authorize(show_url, pasted), client
 
     async def revoke(self, entry: Mapping[str, Any]) -> str:
         """Revoke stored tokens, where the server offers that. Returns why it failed; empty if it did not."""

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from tau.core.text.truncate import MAX_BYTES, MAX_LINES, format_size, truncate_text
 from tau.errors import ToolError
 from tau.mcp.results import CallResult, FilePart, ImagePart, Part, TextPart
 from tau.records.events import Outcome
 from tau.records.messages import Image, Text
-from tau.tools import Machine
 from tau.tools.images import fit_image
 from tau.tools.partial_result import ErrorResult
+
+if TYPE_CHECKING:
+    from tau.tools import Machine
 
 NOTHING = "(no output)"
 

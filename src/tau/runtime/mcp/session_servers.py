@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tau.errors import CommandError, ToolError
 from tau.mcp.config import ServerConfig
@@ -29,7 +29,10 @@ from tau.runtime.mcp.prompts import get_prompt
 from tau.runtime.mcp.server import McpServer
 from tau.runtime.mcp.sharing import release
 from tau.runtime.mcp.tools import RESOURCE_NAMES, SEARCH_NAME, resource_tools, search_tool, server_tool
-from tau.tools import Machine, Tool
+from tau.tools import Tool
+
+if TYPE_CHECKING:
+    from tau.tools import Machine
 
 log = logging.getLogger(__name__)
 FIRST_CALL_WAIT_S = 5.0

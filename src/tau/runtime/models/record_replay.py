@@ -12,6 +12,7 @@ import os
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tau.errors import ModelError, UsageError
 from tau.llm.replay import (
@@ -23,9 +24,12 @@ from tau.llm.replay import (
     recorded_chunks,
     recorded_failure,
 )
-from tau.llm.types import ModelRequest, Transport
+from tau.llm.types import ModelRequest
 from tau.records.base import BadRecord, decode, replace, to_builtins
 from tau.store.files import make_folder
+
+if TYPE_CHECKING:
+    from tau.llm.types import Transport
 
 log = logging.getLogger(__name__)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from tau.core.models.patterns import AmbiguousModel, ModelMatch, find_exact, find_model, select_models, split_level
 from tau.core.models.pricing import price_unknown
@@ -11,7 +10,7 @@ from tau.core.models.thinking import clamp, next_level, supported_levels
 from tau.errors import CommandError, ModelError, UsageError
 from tau.llm.apis import credential_finder, forget_credentials
 from tau.llm.catalog import DEFAULT_MODELS, LOCAL_PROVIDERS, OFFLINE_MODELS, SERVERS, Catalog, ProviderConfig
-from tau.records.base import UNSET, replace
+from tau.records.base import UNSET, Value, replace
 from tau.records.messages import Assistant
 from tau.records.models import Model, ThinkingLevel
 from tau.records.settings import Settings
@@ -27,7 +26,7 @@ HOW_TO_GET_A_MODEL = (
 NO_MODEL = f"No model selected. {HOW_TO_GET_A_MODEL}"
 
 
-class ModelAccess(NamedTuple):
+class ModelAccess(Value):
     """Input of a model call: the model with resolved headers, its key, and its environment variables."""
 
     model: Model

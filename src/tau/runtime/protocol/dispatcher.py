@@ -10,18 +10,21 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from types import CoroutineType
-from typing import Any, Protocol, TypeVar
+from types import CoroutineType, SimpleNamespace
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, get_type_hints
 
 from tau.errors import CommandError
 from tau.records.base import UNSET, BadRecord, UnsetType, attach_source, decode, parse
 from tau.records.commands import Command, HostTool
 from tau.records.messages import Image, Text
 from tau.runtime.protocol.requests import InputLine, InvalidLine, Request, parse_request
-from tau.runtime.protocol.responses import ResponseSink, send_response
+from tau.runtime.protocol.responses import send_response
 from tau.runtime.session.operations import Operations
 from tau.wire.dialect import Dialect
 from tau.wire.dialects import DEFAULT
+
+if TYPE_CHECKING:
+    from tau.runtime.protocol.responses import ResponseSink
 
 logger = logging.getLogger(__name__)
 
@@ -29,16 +32,20 @@ MAX_CONCURRENT_COMMANDS = 1024
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
-class ToolLender(Protocol):
-    """The tools that one client offers, and its answers to their calls: runtime/session/host_tools.py."""
+if TYPE_CHECKING:
 
-    def set_tools(self, tools: Sequence[HostTool]) -> list[str]: ...
+    class ToolLender(Protocol):
+        """The tools that one client offers, and its answers to their calls: runtime/session/host_tools.py."""
 
-    def progress(self, request_id: str, content: str | list[Text | Image]) -> None: ...
+        def set_tools(self, tools: Sequence[HostTool]) -> list[str]: ...
 
-    def finish(self, request_id: str, content: str | list[Text | Image], *, is_error: bool, details: Any) -> None: ...
+        def progress(self, request_id: str, content: str | list[Text | Image]) -> None: ...
 
-    def close(self) -> None: ...
+        def finish(
+            self, request_id: str, content: str | list[Text | Image], *, is_error: bool, details: Any
+        ) -> None: ...
+
+        def close(self) -> None: ...
 
 
 class HandlerTable:
@@ -58,6 +65,12 @@ class HandlerTable:
 
     def __iter__(self) -> Iterator[type[Command]]:
         return iter(self._handlers)
+
+    def reply_type(self, kind: type[Command]) -> Any:
+        """The type of the `data` of the response. Parameters may have types that only type checkers know."""
+        handler = self._handlers[kind]
+        returned = SimpleNamespace(__annotations__={"return": handler.__annotations__["return"]})
+        return get_type_hints(returned, handler.__globals__)["return"]
 
     def handles(
         self, kind: type[Command], *, with_request: bool = False, with_lender: bool = False

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from typing import TYPE_CHECKING
 
 from tau.runtime.protocol.line_queue import LineQueue
 from tau.runtime.protocol.requests import InputLine
-from tau.runtime.protocol.transport import BatchSource, LineHandler
+from tau.runtime.protocol.transport import LineHandler
 from tau.wire.lines import MAX_LINE_BYTES
+
+if TYPE_CHECKING:
+    from tau.runtime.protocol.transport import BatchSource
 
 MAX_BUFFERED_BYTES = 64 * 1024  # output that the client has not read; like the buffer of a pipe
 

@@ -15,29 +15,28 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Iterator
-from enum import Enum, auto
+from typing import TYPE_CHECKING, Final, Literal
 
 from tau.concurrency.turns import call_in_turn
 from tau.core.agent.draft import Update
 from tau.records.dialogs import UiRequest, ui_json
 from tau.records.events import Event, ToolUpdate
 from tau.runtime.protocol.backlog import Backlog
-from tau.runtime.protocol.transport import Writer
 from tau.wire.dialect import Dialect
 from tau.wire.dialects import DEFAULT
+
+if TYPE_CHECKING:
+    from tau.runtime.protocol.transport import Writer
 
 HIGH_WATER_BYTES = 4 * 1024 * 1024
 LOW_WATER_BYTES = HIGH_WATER_BYTES // 2
 
 
-class State(Enum):
-    IDLE = auto()
-    SCHEDULED = auto()
-    WRITING = auto()
-    CLOSED = auto()
-
-
-IDLE, SCHEDULED, WRITING, CLOSED = State  # every access to a member of an Enum is a slow lookup in Python 3.11
+State = Literal["idle", "scheduled", "writing", "closed"]  # an Enum takes longer to create than to load this module
+IDLE: Final = "idle"
+SCHEDULED: Final = "scheduled"
+WRITING: Final = "writing"
+CLOSED: Final = "closed"
 
 
 class Outbox:
@@ -53,7 +52,7 @@ class Outbox:
         self._loop = asyncio.get_running_loop()
         self._lock = threading.Lock()
         self._backlog = Backlog(dialect, self._loop.time)
-        self._state = IDLE
+        self._state: State = IDLE
         self._written: asyncio.Event | None = (
             None  # set when the backlog is below LOW_WATER_BYTES, and when it is empty
         )
@@ -61,7 +60,7 @@ class Outbox:
 
     def send(self, event: Event | Update | UiRequest) -> Awaitable[None] | None:
         """Queue an event. Await the result, if there is one, before sending the next event."""
-        if self._state is CLOSED:
+        if self._state == CLOSED:
             return None
         if isinstance(event, Update):
             with self._lock:
@@ -86,14 +85,14 @@ class Outbox:
 
     def add_update(self, update: Update) -> None:
         """Queue an update, for a producer that asks for room itself (`wait_for_room`)."""
-        if self._state is CLOSED:
+        if self._state == CLOSED:
             return
         with self._lock:
             self._backlog.add_update(update)
         self._flush_soon()
 
     def send_line(self, line: bytes) -> None:
-        if self._state is CLOSED:
+        if self._state == CLOSED:
             return
         with self._lock:
             self._backlog.add(line)
@@ -101,7 +100,7 @@ class Outbox:
 
     def send_large(self, pieces: Iterator[bytes], size: int) -> None:
         """Queue one record as an iterator of pieces, which must satisfy the contract of SplicedList."""
-        if self._state is CLOSED:
+        if self._state == CLOSED:
             return
         with self._lock:
             self._backlog.add_large(pieces, size)
@@ -120,7 +119,7 @@ class Outbox:
     @property
     def busy(self) -> bool:
         """True while there is unwritten output."""
-        return bool(self._backlog.items) or self._state is WRITING
+        return bool(self._backlog.items) or self._state == WRITING
 
     async def drain(self) -> None:
         """Wait until everything is written or the connection is closed."""
@@ -138,7 +137,7 @@ class Outbox:
             # Created before the condition is checked, so that the writer's wake-up is not missed.
             if self._written is None or self._written.is_set():
                 self._written = asyncio.Event()
-            if condition() or self._state is CLOSED:
+            if condition() or self._state == CLOSED:
                 return
             await self._written.wait()
 
@@ -147,7 +146,7 @@ class Outbox:
 
         A writer that is active needs no call: it takes batches until it finds the backlog empty under the lock.
         """
-        if self._state is IDLE:
+        if self._state == IDLE:
             self._state = SCHEDULED
             call_in_turn(self._loop, self._flush)
 
@@ -179,7 +178,7 @@ class Outbox:
         return self._backlog.size
 
     def connection_lost(self) -> None:
-        if self._state is not CLOSED:
+        if self._state != CLOSED:
             self._end()
             self._on_closed()
 
@@ -187,7 +186,7 @@ class Outbox:
         if self._written is not None and self._backlog.size <= LOW_WATER_BYTES:  # the previous batch is written
             self._wake_waiters()
         with self._lock:
-            if self._state is CLOSED:
+            if self._state == CLOSED:
                 return b""
             backlog = self._backlog
             delayed = bool(backlog.items) and backlog.should_delay()

@@ -18,12 +18,16 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from typing import TYPE_CHECKING
 
 from tau.concurrency.turns import run_turn
 from tau.runtime.protocol.line_queue import LineQueue
 from tau.runtime.protocol.requests import InputLine
-from tau.runtime.protocol.transport import BatchSource, LineHandler
+from tau.runtime.protocol.transport import LineHandler
 from tau.wire.lines import MAX_LINE_BYTES
+
+if TYPE_CHECKING:
+    from tau.runtime.protocol.transport import BatchSource
 
 SMALL_READ_BYTES = 8 * 1024  # allocating a large buffer costs more than reading a command
 LARGE_READ_BYTES = 256 * 1024  # after a read that filled a small buffer

@@ -4,8 +4,7 @@ The envelope of a line, its id and type, is decoded before the command itself, e
 the error response can still carry the id.
 """
 
-from __future__ import annotations
-
+# Without `from __future__ import annotations`: msgspec would compile each annotation of what every start decodes.
 from typing import Any
 
 from tau.records.base import (

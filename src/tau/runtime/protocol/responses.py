@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 from itertools import chain
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tau.records.base import UNSET, SplicedList, UnsetType, encode, wire_json
 from tau.records.replies import Messages, SessionState
 from tau.wire.dialect import Dialect
 
+if TYPE_CHECKING:
 
-class ResponseSink(Protocol):
-    """Takes the lines of responses, in order; an Outbox is one."""
+    class ResponseSink(Protocol):
+        """Takes the lines of responses, in order; an Outbox is one."""
 
-    def send_line(self, line: bytes) -> None: ...
+        def send_line(self, line: bytes) -> None: ...
 
-    def send_large(self, pieces: Iterator[bytes], size: int) -> None:
-        """Take one line as an iterator of pieces, which satisfies the contract of SplicedList."""
+        def send_large(self, pieces: Iterator[bytes], size: int) -> None:
+            """Take one line as an iterator of pieces, which satisfies the contract of SplicedList."""
 
 
 def send_response(

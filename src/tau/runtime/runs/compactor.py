@@ -16,7 +16,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tau.core.conversation.branches import Branch, plan_branch_summary
 from tau.core.conversation.compaction import (
@@ -27,7 +27,7 @@ from tau.core.conversation.compaction import (
     plan_compaction,
     settings_for_window,
 )
-from tau.core.conversation.summaries import NO_CONTENT
+from tau.core.conversation.summaries import NO_CONTENT, SummaryRequest
 from tau.core.conversation.tokens import TreeEntry, context_tokens, sum_usage
 from tau.core.conversation.tree import Tree
 from tau.errors import Aborted, CommandError, ModelError, TauError
@@ -39,7 +39,9 @@ from tau.records.settings import CompactionSettings
 from tau.runtime.abort import AbortSignal
 from tau.runtime.clock import iso
 from tau.runtime.extensions.hooks import HookDispatcher
-from tau.runtime.runs.summaries import SummaryModel, summarize
+
+if TYPE_CHECKING:
+    from tau.runtime.runs.summaries import SummaryModel
 
 log = logging.getLogger(__name__)
 
@@ -57,44 +59,44 @@ FAILURE_PREFIX: dict[CompactionReason, str] = {
 }
 
 
-class ModelChoice(Protocol):
-    """The models of a session (runtime/models/selection.py)."""
+if TYPE_CHECKING:
 
-    current: Model | None
-    level: ThinkingLevel
+    class ModelChoice(Protocol):
+        """The models of a session (runtime/models/selection.py)."""
 
-    def ready(self) -> Model: ...
+        current: Model | None
+        level: ThinkingLevel
 
+        def ready(self) -> Model: ...
 
-class CompactionLog(Protocol):
-    """The log of a session (runtime/history/session_log.py)."""
+    class CompactionLog(Protocol):
+        """The log of a session (runtime/history/session_log.py)."""
 
-    tree: Tree
+        tree: Tree
 
-    def compact(
-        self,
-        summary: str,
-        first_kept: str,
-        tokens_before: int,
-        details: Any,
-        *,
-        from_hook: bool = False,
-        usage: Usage | UnsetType = UNSET,
-    ) -> None: ...
+        def compact(
+            self,
+            summary: str,
+            first_kept: str,
+            tokens_before: int,
+            details: Any,
+            *,
+            from_hook: bool = False,
+            usage: Usage | UnsetType = UNSET,
+        ) -> None: ...
 
-    def drop_last_answer(self) -> EntryAppended | None: ...
+        def drop_last_answer(self) -> EntryAppended | None: ...
 
+    class Owner(SummaryModel, Protocol):
+        """The parts of a session that a compaction needs."""
 
-class Owner(SummaryModel, Protocol):
-    """The parts of a session that a compaction needs."""
+        @property
+        def models(self) -> ModelChoice: ...
 
-    @property
-    def models(self) -> ModelChoice: ...
+        @property
+        def log(self) -> CompactionLog: ...
 
-    @property
-    def log(self) -> CompactionLog: ...
-
-    async def emit(self, event: Event) -> None: ...
+        async def emit(self, event: Event) -> None: ...
 
 
 class BranchText(Value):
@@ -211,7 +213,7 @@ class Compactor:
         request = plan.request(model, level, reserve, instructions, replace=replace)
         with self._counted():
             try:
-                answer, usage = await summarize(self._owner, request, model, signal)
+                answer, usage = await self._summarize(request, model, signal)
             except ModelError as error:
                 raise CommandError(str(error)) from None
         return BranchText(plan.summary(answer), plan.files.details, usage)
@@ -336,6 +338,11 @@ class Compactor:
         tokens = given.tokens_before or plan.tokens_before
         return CompactionResult(given.summary, given.first_kept_entry_id, tokens, given.details, usage=given.usage)
 
+    async def _summarize(self, request: SummaryRequest, model: Model, signal: AbortSignal) -> tuple[str, Usage]:
+        from tau.runtime.runs.summaries import summarize
+
+        return await summarize(self._owner, request, model, signal)
+
     async def _ask_model(
         self,
         plan: CompactionPlan,
@@ -345,7 +352,7 @@ class Compactor:
         signal: AbortSignal,
     ) -> CompactionResult:
         requests = plan.requests(settings, model, self._owner.models.level, hook_fields.get("customInstructions"))
-        answers = [await summarize(self._owner, request, model, signal) for request in requests]
+        answers = [await self._summarize(request, model, signal) for request in requests]
         return CompactionResult(
             plan.summary([text for text, _ in answers]),
             plan.first_kept_entry_id,

@@ -16,7 +16,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tau.concurrency.tasks import cancelled_from_outside
 from tau.core.agent.draft import Draft, MessageDone, MessageFailed, Update
@@ -33,12 +33,10 @@ from tau.core.agent.loop import (
     RunEnd,
     StartTool,
     TakeQueued,
-    ToolDone,
-    ToolProgress,
     WaitForResult,
-    error_outcome,
 )
 from tau.core.agent.queues import QueuedMessage, QueueName
+from tau.core.agent.tool_results import ToolDone, ToolProgress, error_outcome
 from tau.errors import Aborted, ModelError, ToolError
 from tau.records.base import replace
 from tau.records.events import Event, Outcome
@@ -54,63 +52,64 @@ ABORT_GRACE_S = 0.7
 ABORTED_ANSWER = "Request was aborted."
 
 
-class ModelPort(Protocol):
-    """The model calls of a run."""
+if TYPE_CHECKING:
 
-    def new_draft(self) -> Draft: ...
+    class ModelPort(Protocol):
+        """The model calls of a run."""
 
-    def stream_answer(self, messages: Iterable[StoredMessage], draft: Draft) -> AsyncIterator[Sequence[Any]]: ...
+        def new_draft(self) -> Draft: ...
 
+        def stream_answer(self, messages: Iterable[StoredMessage], draft: Draft) -> AsyncIterator[Sequence[Any]]: ...
 
-class ToolPort(Protocol):
-    """The tool calls of a run, in the order of these methods."""
+    class ToolPort(Protocol):
+        """The tool calls of a run, in the order of these methods."""
 
-    async def check(self, call: ToolCall) -> dict[str, Any] | Outcome:
-        """Return the arguments to run with, or the refusal of the call. Calls are checked one after another."""
-        ...
+        async def check(self, call: ToolCall) -> dict[str, Any] | Outcome:
+            """Return the arguments to run with, or the refusal of the call. Calls are checked one after another."""
+            ...
 
-    async def permit(self, call: ToolCall, arguments: dict[str, Any]) -> Outcome | None:
-        """Return the refusal of a call, or None if it may run; called concurrently with other tool calls."""
-        ...
+        async def permit(self, call: ToolCall, arguments: dict[str, Any]) -> Outcome | None:
+            """Return the refusal of a call, or None if it may run; called concurrently with other tool calls."""
+            ...
 
-    async def execute(
-        self, call: ToolCall, arguments: dict[str, Any], progress: Callable[[Outcome], None]
-    ) -> Outcome: ...
+        async def execute(
+            self, call: ToolCall, arguments: dict[str, Any], progress: Callable[[Outcome], None]
+        ) -> Outcome: ...
 
-    async def review(self, done: ToolDone, arguments: dict[str, Any]) -> ToolDone:
-        """Return the result of a tool, or another one in its place."""
-        ...
+        async def review(self, done: ToolDone, arguments: dict[str, Any]) -> ToolDone:
+            """Return the result of a tool, or another one in its place."""
+            ...
 
+    class RunPorts(Protocol):
+        """What a run reaches outside the loop: implemented by PromptRun, and by tests.
 
-class RunPorts(Protocol):
-    """What a run reaches outside the loop: implemented by PromptRun, and by tests.
+        `publish` and `publish_queues` return None when there is nothing to wait for, so that a delta costs no task
+        switch.
+        """
 
-    `publish` and `publish_queues` return None when there is nothing to wait for, so that a delta costs no task switch.
-    """
+        @property
+        def model(self) -> ModelPort: ...
 
-    @property
-    def model(self) -> ModelPort: ...
+        @property
+        def tools(self) -> ToolPort: ...
 
-    @property
-    def tools(self) -> ToolPort: ...
+        def publish(self, event: Event | Update) -> Awaitable[None] | None: ...
 
-    def publish(self, event: Event | Update) -> Awaitable[None] | None: ...
+        def publish_queues(self, taken: Sequence[QueuedMessage], queue: QueueName) -> Awaitable[None] | None: ...
 
-    def publish_queues(self, taken: Sequence[QueuedMessage], queue: QueueName) -> Awaitable[None] | None: ...
+        def take_queued(self, queue: QueueName) -> list[QueuedMessage]: ...
 
-    def take_queued(self, queue: QueueName) -> list[QueuedMessage]: ...
+        def will_retry(self, failure: MessageFailed) -> bool: ...
 
-    def will_retry(self, failure: MessageFailed) -> bool: ...
+        async def compact_if_needed(self) -> Iterable[StoredMessage] | None:
+            """Return the compacted conversation to continue with, or None if it did not have to become shorter."""
+            ...
 
-    async def compact_if_needed(self) -> Iterable[StoredMessage] | None:
-        """Return the compacted conversation to continue with, or None if it did not have to become shorter."""
-        ...
+        def may_continue(self) -> bool:
+            """True if another turn may start. It need not handle an abort, which is delivered as the next answer."""
+            ...
 
-    def may_continue(self) -> bool:
-        """True if another turn may start. It need not handle an abort, which is delivered as the next answer."""
-        ...
-
-    def now(self) -> int: ...
+        def now(self) -> int: ...
 
 
 class MessageChain:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tau import llm
 from tau.core.agent.draft import Draft, MessageBegun, MessageDone, Update
@@ -15,9 +15,9 @@ from tau.core.conversation.summaries import SummaryRequest
 from tau.core.conversation.tokens import CHARS_PER_TOKEN, context_tokens
 from tau.core.models.failures import refused_on_this_machine
 from tau.errors import ModelError
-from tau.llm.catalog import LOCAL_MODEL
+from tau.llm.catalog import LOCAL_MODEL, takes_tools
 from tau.llm.types import CallEnvironment, CallOptions, ModelContext
-from tau.records.base import replace
+from tau.records.base import Value, replace
 from tau.records.messages import Assistant, StoredMessage, Text, User
 from tau.records.models import Model, ThinkingLevel
 from tau.records.settings import Settings
@@ -47,7 +47,7 @@ LOCAL_SERVERS = {
 UNKNOWN_MODEL = Model("unknown", "unknown", "unknown", "unknown", "")  # the origin of an answer without a model
 
 
-class ModelCall(NamedTuple):
+class ModelCall(Value):
     """The input and options of a model call. `used` is the length of the conversation, in tokens."""
 
     context: ModelContext
@@ -57,11 +57,13 @@ class ModelCall(NamedTuple):
     used: int
 
 
-class Owner(Protocol):
-    """The session of a model call. Its settings and its log can be replaced."""
+if TYPE_CHECKING:
 
-    settings: Settings
-    log: SessionLog
+    class Owner(Protocol):
+        """The session of a model call. Its settings and its log can be replaced."""
+
+        settings: Settings
+        log: SessionLog
 
 
 class ModelClient:
@@ -75,6 +77,7 @@ class ModelClient:
         hooks: HookDispatcher,
         budget: BudgetTracker,
         local: Local,
+        observer: SessionObserver | None,
     ) -> None:
         self._owner = owner
         self._services = services
@@ -87,7 +90,7 @@ class ModelClient:
         self._calls = 0
         self._kept: dict[str, Any] = {}  # by the API, between the calls of a run
         self.system_override: str | None = None  # set by an extension, for this run
-        self.observer: SessionObserver | None = None
+        self._observer = observer
 
     def end_run(self) -> None:
         """Free what is kept between the calls of a run."""
@@ -146,15 +149,22 @@ class ModelClient:
         self, draft: Draft, prepare: Callable[[], Awaitable[ModelCall]], own_key: str | None = None
     ) -> AsyncIterator[Sequence[Any]]:
         """Stream a model call. `prepare` is awaited first, within the call: a delta must not pass another generator."""
-        context, level, session, max_tokens, used = await prepare()
+        prepared = await prepare()
         if own_key is None:
-            model, key, environment = await self._with_credentials(draft.model)
+            access = await self._with_credentials(draft.model)
         else:
-            model, key, environment = draft.model, own_key, self._models.keys.environment(draft.model.provider)
-        settings = self._owner.settings
-        interleaved = settings.interleaved_thinking
+            access = ModelAccess(draft.model, own_key, self._models.keys.environment(draft.model.provider))
+        model, context, settings = access.model, prepared.context, self._owner.settings
         options = CallOptions(
-            key, level, settings.thinking_budgets, session, max_tokens, environment, now(), interleaved, used
+            access.key,
+            prepared.level,
+            settings.thinking_budgets,
+            prepared.session,
+            prepared.max_tokens,
+            access.environment,
+            now(),
+            settings.interleaved_thinking,
+            prepared.used,
         )
         extensions = self._hooks.extensions
         hooks = self._hooks if extensions.handlers else None
@@ -163,7 +173,7 @@ class ModelClient:
         call = CallEnvironment(services.transport, asyncio.sleep, self._calls, services.script, hooks, streams)
         self._calls += 1
         budget, characters, counted, pieces = self._budget, 0, False, 0
-        observed = None if self.observer is None else self.observer.model_call(draft)
+        observed = None if self._observer is None else self._observer.model_call(draft)
         if observed is not None and (headers := observed.sent(model, options, context)):
             model = replace(model, headers={**(model.headers or {}), **headers})
         try:
@@ -207,10 +217,6 @@ class ModelClient:
 def is_authentication_failure(error: ModelError) -> bool:
     """True for an authentication failure (401, or an expired token)."""
     return error.status == 401 or (error.status in (400, 403) and "expired" in str(error).lower())
-
-
-def takes_tools(model: Model) -> bool:
-    return bool((model.compat or {}).get("supportsTools", True))
 
 
 def server_hint(model: Model) -> str:

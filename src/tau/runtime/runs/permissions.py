@@ -14,7 +14,7 @@ from functools import cache
 from itertools import count
 from typing import Any, Literal, NamedTuple
 
-from tau.core.agent.loop import error_outcome
+from tau.core.agent.tool_results import error_outcome
 from tau.core.checks.permissions import Call, Named, Verdict, named
 from tau.core.text.terminal_text import escape_hidden
 from tau.errors import Aborted, ToolError, shortened

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tau.core.agent.budgets import limit_text
 from tau.core.agent.draft import MessageDone, MessageFailed, Update
@@ -37,42 +37,45 @@ from tau.runtime.clock import now
 from tau.runtime.history.session_log import SessionLog
 from tau.runtime.runs.budget import BudgetTracker
 from tau.runtime.runs.compactor import Compactor
-from tau.runtime.runs.driver import ModelPort, ToolPort, run_agent
+from tau.runtime.runs.driver import run_agent
 from tau.runtime.runs.retry_state import RetryState
 from tau.runtime.runs.structured_output import StructuredOutputRun
 from tau.tools import Tool
+
+if TYPE_CHECKING:
+    from tau.runtime.runs.driver import ModelPort, ToolPort
 
 logger = logging.getLogger(__name__)
 BeforeRun = Callable[[list[AnyMessage], AbortSignal], Awaitable[list[AnyMessage]]]
 
 
-class Owner(Protocol):
-    """The session of a run. Its settings and its log can be replaced between two runs."""
+if TYPE_CHECKING:
 
-    settings: Settings
-    log: SessionLog
+    class Owner(Protocol):
+        """The session of a run. Its settings and its log can be replaced between two runs."""
 
-    def publish(self, event: Event | Update) -> Awaitable[None] | None: ...
+        settings: Settings
+        log: SessionLog
 
-    def publish_queues(self, taken: Sequence[QueuedMessage], queue: QueueName) -> Awaitable[None] | None: ...
+        def publish(self, event: Event | Update) -> Awaitable[None] | None: ...
 
-    async def emit(self, event: Event) -> None: ...
+        def publish_queues(self, taken: Sequence[QueuedMessage], queue: QueueName) -> Awaitable[None] | None: ...
 
+        async def emit(self, event: Event) -> None: ...
 
-class RunModel(ModelPort, Protocol):
-    def end_run(self) -> None: ...
+    class RunModel(ModelPort, Protocol):
+        def end_run(self) -> None: ...
 
-    def failed_answer(self, error: str) -> Assistant:
-        """Return an answer that reports an error. Must not fail, whatever the state of the session."""
-        ...
+        def failed_answer(self, error: str) -> Assistant:
+            """Return an answer that reports an error. Must not fail, whatever the state of the session."""
+            ...
 
+    class RunTools(ToolPort, Protocol):
+        def begin_run(self, signal: AbortSignal, extra_tools: Mapping[str, Tool]) -> None: ...
 
-class RunTools(ToolPort, Protocol):
-    def begin_run(self, signal: AbortSignal, extra_tools: Mapping[str, Tool]) -> None: ...
+        def is_sequential(self, name: str) -> bool: ...
 
-    def is_sequential(self, name: str) -> bool: ...
-
-    def end_run(self) -> None: ...
+        def end_run(self) -> None: ...
 
 
 class RunParts(Value):

@@ -8,21 +8,27 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from tau.core.agent.structured_output import OutputSchema
 from tau.errors import CommandError
 from tau.records.events import AgentSettled
 from tau.records.messages import AnyMessage
 from tau.runtime.abort import AbortSignal
-from tau.runtime.runs.prompt_run import Owner, PromptOutcome, PromptRun, RunParts
+
+if TYPE_CHECKING:
+    from tau.runtime.runs.prompt_run import Owner, PromptOutcome, PromptRun, RunParts
 
 
 class RunQueue:
-    def __init__(self, owner: Owner, parts: RunParts) -> None:
+    def __init__(self, owner: Owner, turn: asyncio.Lock, make_parts: Callable[[], RunParts]) -> None:
+        """`turn` is held during a run. `make_parts` is called for the first run."""
         self._owner = owner
-        self._parts = parts
+        self._turn = turn
+        self._make_parts = make_parts
+        self._parts: RunParts | None = None
         self._waiting: deque[PromptRun] = deque()
         self._current: PromptRun | None = None  # running or about to start; while idle, the last one
         self._task: asyncio.Task[None] | None = None
@@ -74,7 +80,11 @@ class RunQueue:
 
     def start(self, prompts: Sequence[AnyMessage], output_schema: OutputSchema | None = None) -> None:
         """Accept a prompt. From now on it will be run, whatever happens. Raises CommandError if not `open`."""
+        from tau.runtime.runs.prompt_run import PromptRun
+
         self.check_open()
+        if self._parts is None:
+            self._parts = self._make_parts()
         self._waiting.append(PromptRun(self._owner, self._parts, prompts, output_schema))
         self.accepted += 1
         self._settled.clear()
@@ -124,7 +134,7 @@ class RunQueue:
             while self._waiting:
                 self._current = run = self._waiting[0]
                 self._settled.clear()
-                async with self._parts.compactor.turn:
+                async with self._turn:
                     # Removed only now, so that commands in between see a prompt in progress.
                     self._waiting.popleft()
                     await run.run()

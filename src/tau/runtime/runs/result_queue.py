@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Sequence
 from typing import Any
 
 from tau.concurrency.async_queue import AsyncQueue
-from tau.core.agent.loop import ToolProgress
+from tau.core.agent.tool_results import ToolProgress
 from tau.records.base import Value
 
 RESULT_QUEUE_LIMIT = 512

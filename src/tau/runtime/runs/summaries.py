@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tau.core.agent.draft import Draft, MessageDone, MessageFailed
 from tau.core.agent.retry import next_retry
@@ -18,13 +18,14 @@ from tau.runtime.clock import now
 from tau.runtime.runs.driver import ABORT_GRACE_S
 from tau.wire.unfinished import PartialJson
 
+if TYPE_CHECKING:
 
-class SummaryModel(Protocol):
-    settings: Settings
+    class SummaryModel(Protocol):
+        settings: Settings
 
-    def stream_summary(self, request: SummaryRequest, draft: Draft) -> AsyncIterator[Sequence[Any]]:
-        """Call the model of the draft as usual, but without tools and with the limits of the request."""
-        ...
+        def stream_summary(self, request: SummaryRequest, draft: Draft) -> AsyncIterator[Sequence[Any]]:
+            """Call the model of the draft as usual, but without tools and with the limits of the request."""
+            ...
 
 
 async def summarize(

@@ -12,7 +12,7 @@ from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from tau.core.agent.loop import ToolDone, error_outcome
+from tau.core.agent.tool_results import ToolDone, error_outcome
 from tau.core.checks.schema import check_arguments, validation_error
 from tau.errors import Aborted, ToolError
 from tau.records.events import Outcome
@@ -30,51 +30,53 @@ if TYPE_CHECKING:
 ToolSource = Literal["builtin", "extension", "host", "mcp", "program"]
 
 
-class PermissionGate(Protocol):
-    """Decides whether a call may run. Implemented in runtime/runs/permissions.py."""
+if TYPE_CHECKING:
 
-    denials: list[str]  # the reason of each denial
+    class PermissionGate(Protocol):
+        """Decides whether a call may run. Implemented in runtime/runs/permissions.py."""
 
-    @property
-    def asks_only(self) -> bool:
-        """True for `--permissions ask`: nothing but the built-in rule, which allows what only reads."""
+        denials: list[str]  # the reason of each denial
 
-    async def permit(self, call: ToolCall, arguments: dict[str, Any]) -> Outcome | None:
-        """Return None if the call may run, otherwise the refusal."""
+        @property
+        def asks_only(self) -> bool:
+            """True for `--permissions ask`: nothing but the built-in rule, which allows what only reads."""
 
-    def withheld(self, tool: str, arguments: Mapping[str, Any]) -> Callable[[str], bool]:
-        """Return a predicate for the files that a permitted call over many files must skip. The predicate blocks."""
+        async def permit(self, call: ToolCall, arguments: dict[str, Any]) -> Outcome | None:
+            """Return None if the call may run, otherwise the refusal."""
 
-    def checked(self, call: ToolCall) -> Callable[[str], bool] | None:
-        """Return a predicate, True for the real paths that `permit` saw for this call; None if they are not certain.
+        def withheld(self, tool: str, arguments: Mapping[str, Any]) -> Callable[[str], bool]:
+            """Return a predicate for the files that a permitted call over many files must skip. It blocks."""
 
-        It can be requested once per call.
-        """
+        def checked(self, call: ToolCall) -> Callable[[str], bool] | None:
+            """Return a predicate, True for the real paths that `permit` saw for this call; None if they are not
+            certain.
 
-    def was_asked(self, call: ToolCall) -> bool:
-        """True if the user was asked about this call."""
+            It can be requested once per call.
+            """
 
-    def forget(self) -> None: ...
+        def was_asked(self, call: ToolCall) -> bool:
+            """True if the user was asked about this call."""
 
-    def revoke_tool(self, tool: str) -> None:
-        """Forget that the user has allowed a tool for the session."""
+        def forget(self) -> None: ...
 
+        def revoke_tool(self, tool: str) -> None:
+            """Forget that the user has allowed a tool for the session."""
 
-class McpTools(Protocol):
-    """Tools of MCP servers, which may change between model calls. Implemented in runtime/session/mcp_access.py."""
+    class McpTools(Protocol):
+        """Tools of MCP servers, which may change between model calls. Implemented in runtime/session/mcp_access.py."""
 
-    @property
-    def offered(self) -> Mapping[str, Tool]:
-        """The tools that the model has now, in order, after all others."""
+        @property
+        def offered(self) -> Mapping[str, Tool]:
+            """The tools that the model has now, in order, after all others."""
 
-    def find(self, name: str) -> Tool | None:
-        """A tool that the model does not have, but may call."""
+        def find(self, name: str) -> Tool | None:
+            """A tool that the model does not have, but may call."""
 
-    def is_harmless(self, name: str) -> bool:
-        """True for a tool that `--permissions ask` need not ask about."""
+        def is_harmless(self, name: str) -> bool:
+            """True for a tool that `--permissions ask` need not ask about."""
 
-    async def before_model_call(self) -> None:
-        """Called before each model call; may wait a moment for tools that are about to be known."""
+        async def before_model_call(self) -> None:
+            """Called before each model call; may wait a moment for tools that are about to be known."""
 
 
 class ToolRunner:
@@ -148,6 +150,10 @@ class ToolRunner:
             return "extension"
         own = self._program_tools.get(name) or self._services.tools.get(name)
         return "builtin" if own is None or own is TOOLS.get(name) else "program"
+
+    def source_of(self, name: str) -> ToolSource | None:
+        """The same; None if there is no such tool."""
+        return None if self._find(name) is None else self.source(name)
 
     def set_active(self, tools: Sequence[str | Tool]) -> None:
         """Give the model these tools and no others; unknown names are ignored."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tau.core.agent.loop import ToolDone, error_outcome
+from tau.core.agent.tool_results import ToolDone, error_outcome
 from tau.errors import ToolError
 from tau.records.events import Outcome
 from tau.records.messages import ToolCall

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tau.records.base import Value
 from tau.runtime.history.copies import copy_whole
@@ -11,9 +11,10 @@ from tau.runtime.history.session_file import Trouble
 from tau.runtime.history.session_log import SessionLog
 from tau.store.sessions import OpenedSession
 
+if TYPE_CHECKING:
 
-class NewLog(Protocol):
-    def __call__(self, folder: Path | None, *, id: str | None = None) -> SessionLog: ...
+    class NewLog(Protocol):
+        def __call__(self, folder: Path | None, *, id: str | None = None) -> SessionLog: ...
 
 
 class InitialLog(Value):

@@ -181,6 +181,8 @@ class InputPipeline:
             await session.emit_queue_update()
         elif trigger:
             session.models.ready()
+            if session.observer is not None:
+                session.observer.accepted(None)
             session.runs.start([message])
         else:
             session.log.append_message(message)  # at once: the session may be left while the events are delivered

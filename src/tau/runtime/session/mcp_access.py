@@ -18,12 +18,13 @@ from tau.records.messages import Image
 from tau.records.replies import McpServerRow, McpServers, SlashCommand
 from tau.runtime.extensions.dialogs import Dialogs
 from tau.runtime.services import Services
-from tau.tools import Machine, Tool
+from tau.tools import Tool
 
 if TYPE_CHECKING:
     from tau.mcp.definitions import ToolDefinition
     from tau.runtime.mcp.session_servers import SessionServers
     from tau.runtime.session.session import Session
+    from tau.tools import Machine
 
 log = logging.getLogger(__name__)
 LOADED_TOOLS = "mcp_tools"  # the custom entry with the deferred tools that a conversation has loaded

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from tau.core.agent.budgets import Spent
 from tau.core.agent.queues import QueueName
 from tau.core.agent.structured_output import OutputSchema
 from tau.core.conversation.branches import Branch
@@ -232,6 +233,16 @@ class Operations:
         """Returns the limits in effect."""
         self._session.budget.set(budget)
         return self._session.budget.limits
+
+    @property
+    def budget(self) -> Budget:
+        """The limits of each prompt."""
+        return self._session.budget.limits
+
+    @property
+    def spent(self) -> Spent:
+        """What the current prompt has used, or the last one."""
+        return self._session.budget.spent
 
     def set_tools(self, tools: Sequence[str | Tool]) -> None:
         """Make exactly these tools active, from the next turn on; unknown names are ignored."""

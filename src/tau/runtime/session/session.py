@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import nullcontext
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tau.core.agent.budgets import NO_BUDGET
@@ -18,6 +19,7 @@ from tau.core.agent.queues import MessageQueues, QueuedMessage, QueueName, messa
 from tau.core.agent.structured_output import OutputSchema
 from tau.core.conversation.summaries import SummaryRequest
 from tau.errors import CommandError
+from tau.llm.catalog import takes_tools
 from tau.records.base import UNSET
 from tau.records.budgets import Budget
 from tau.records.dialogs import UiRequest
@@ -37,7 +39,7 @@ from tau.records.settings import Settings
 from tau.runtime.clock import now
 from tau.runtime.extensions.dialogs import Dialogs
 from tau.runtime.extensions.hooks import HookDispatcher
-from tau.runtime.extensions.lifecycle import ExtensionLifecycle, LoadPlan
+from tau.runtime.extensions.lifecycle import ExtensionLifecycle
 from tau.runtime.extensions.registry import ExtensionRegistry
 from tau.runtime.extensions.running_commands import RunningCommands
 from tau.runtime.history.session_log import SessionLog
@@ -47,10 +49,8 @@ from tau.runtime.models.selection import ModelSelection
 from tau.runtime.resources import Resources
 from tau.runtime.runs.budget import BudgetTracker
 from tau.runtime.runs.compactor import Compactor
-from tau.runtime.runs.model_client import ModelClient, takes_tools
-from tau.runtime.runs.prompt_run import RunParts
 from tau.runtime.runs.queue import RunQueue
-from tau.runtime.runs.tool_runner import PermissionGate, ToolRunner
+from tau.runtime.runs.tool_runner import ToolRunner
 from tau.runtime.services import Client, Services
 from tau.runtime.session.bash_updates import BashUpdates
 from tau.runtime.session.initial_log import InitialLog
@@ -60,6 +60,10 @@ from tau.runtime.session.user_bash import UserBash
 from tau.store.resource_query import ResourceQuery
 
 if TYPE_CHECKING:
+    from tau.runtime.extensions.lifecycle import LoadPlan
+    from tau.runtime.runs.model_client import ModelClient
+    from tau.runtime.runs.prompt_run import RunParts
+    from tau.runtime.runs.tool_runner import PermissionGate
     from tau.runtime.session.host_tools import HostTools
     from tau.runtime.session.mcp_access import McpAccess
 
@@ -106,12 +110,9 @@ class Session:
         self.tool_runner = ToolRunner(services, lambda: self.settings, self.hooks, gate)
         self.host_tools: HostTools | None = None  # made when a client first lends tools
         self.local = Local()
-        self.model_client = ModelClient(
-            self, services, models, self.resources, self.tool_runner, self.hooks, self.budget, self.local
-        )
         self.input = InputPipeline(self)
         self.compactor = Compactor(self, stop_run=lambda: self.runs.stop(), hooks=self.hooks)
-        self.runs: RunQueue = RunQueue(self, self._run_parts())
+        self.runs: RunQueue = RunQueue(self, self.compactor.turn, self._run_parts)
         self.user_bash: UserBash = UserBash(
             services.machine, services.cwd, self, lambda: self.runs.busy, self.hooks, self._bash_updates
         )
@@ -128,11 +129,30 @@ class Session:
             self.log.set_name(initial_log.name)
         self.extension_lifecycle = ExtensionLifecycle(self, extension_plan and extension_plan(self))
         self.observer = None if services.observe is None else services.observe(self)
-        self.tool_runner.observer = self.model_client.observer = self.observer
+        self.tool_runner.observer = self.observer
         self.mcp = None if mcp is None else mcp(self)  # only if servers are configured
         self.tool_runner.mcp = self.mcp
 
+    @cached_property
+    def model_client(self) -> ModelClient:
+        """Made when the session is first used: a start does without the modules that it needs."""
+        from tau.runtime.runs.model_client import ModelClient
+
+        return ModelClient(
+            self,
+            self.services,
+            self.models,
+            self.resources,
+            self.tool_runner,
+            self.hooks,
+            self.budget,
+            self.local,
+            self.observer,
+        )
+
     def _run_parts(self) -> RunParts:
+        from tau.runtime.runs.prompt_run import RunParts
+
         return RunParts(
             self.queues,
             self.budget,
@@ -221,15 +241,15 @@ class Session:
     def publish(self, event: Event | Update) -> Awaitable[None] | None:
         """Publish an event: every event passes through here, first into the log, then to the client."""
         if isinstance(event, Update):
-            pass  # most events are updates
-        elif isinstance(event, MessageEnd):
+            return self._notify(event)  # most events are updates
+        if isinstance(event, MessageEnd):
             self.log.append_message(event.message)
             self.schedule_sync()
         elif isinstance(event, AgentSettled):
             if self.settings.compat.keep_bash_after == "run":
                 self.user_bash.flush()
             self.schedule_sync()
-        if self.observer is not None and not isinstance(event, Update):
+        if self.observer is not None:
             self.observer.on_event(event)
         return self._notify(event)
 

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tau.core.text.terminal_text import Cleaner
 from tau.core.text.truncate import Tail
@@ -23,8 +23,11 @@ from tau.runtime.clock import now
 from tau.runtime.extensions.hooks import HookDispatcher
 from tau.runtime.history.session_log import SessionLog
 from tau.runtime.session.bash_updates import BashUpdates
-from tau.tools import Exit, Machine, Stream
+from tau.tools import Exit, Stream
 from tau.tools.bash import CommandOutput
+
+if TYPE_CHECKING:
+    from tau.tools import Machine
 
 logger = logging.getLogger(__name__)
 MAX_CONCURRENT = 64  # commands at the same time
@@ -32,19 +35,21 @@ STOP_TIMEOUT_S = 0.5  # for commands to end and be recorded when the session clo
 CLOSED = "The session is closed: no command is run in it."
 
 
-class Records(Protocol):
-    """Destination of results: the log of the session in which the command was started."""
+if TYPE_CHECKING:
 
-    log: SessionLog
+    class Records(Protocol):
+        """Destination of results: the log of the session in which the command was started."""
 
-    def keep_bash(self, log: SessionLog, message: BashExecution) -> None:
-        """Add a finished command to the conversation; never called for the current session while it runs a prompt."""
+        log: SessionLog
 
-    def note_bash(self, message: BashExecution) -> None:
-        """Save a finished command that has to wait for the end of the run."""
+        def keep_bash(self, log: SessionLog, message: BashExecution) -> None:
+            """Add a finished command to the conversation; never called for a session that runs a prompt."""
 
-    def bash_ended(self, log: SessionLog) -> None:
-        """Called when the last command of a session that was left has ended."""
+        def note_bash(self, message: BashExecution) -> None:
+            """Save a finished command that has to wait for the end of the run."""
+
+        def bash_ended(self, log: SessionLog) -> None:
+            """Called when the last command of a session that was left has ended."""
 
 
 class UserBash:

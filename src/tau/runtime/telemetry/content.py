@@ -66,17 +66,30 @@ class Content:
             self._add(span, {names.TOOL_RESULT: "".join(text)})
 
     def _add(self, span: Span, content: Mapping[str, Any]) -> None:
-        found = {name: self._shortened(value) for name, value in content.items()}
         if self._in_spans:
-            span.set_attributes(found)
+            span.set_attributes({name: self._shortened(value) for name, value in content.items()})
         if self._in_events:
-            self._emit(names.DETAILS_EVENT, span, found)
+            shortened = {name: self._structured(value, [self._limit]) for name, value in content.items()}
+            self._emit(names.DETAILS_EVENT, span, shortened)
 
     def _shortened(self, value: Any) -> str:
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
         masked = self._mask(text)
         data = masked.encode(errors="replace")
         return masked if len(data) <= self._limit else data[: self._limit].decode(errors="ignore") + "…"
+
+    def _structured(self, value: Any, left: list[int]) -> Any:
+        """The same value for an event, which keeps its structure; `left` is the bytes that its texts may still have."""
+        if isinstance(value, dict):
+            return {str(key): self._structured(one, left) for key, one in value.items()}
+        if isinstance(value, list | tuple):
+            return [self._structured(one, left) for one in value]
+        if not isinstance(value, str):
+            return value if value is None or isinstance(value, bool | int | float) else str(type(value).__name__)
+        data = self._mask(value).encode(errors="replace")
+        kept = data[: max(0, left[0])].decode(errors="ignore")
+        left[0] -= len(data)
+        return kept if len(data) <= len(kept.encode()) else kept + "…"
 
 
 def _last_messages(messages: Iterable[Any], limit: int) -> list[dict[str, Any]]:

@@ -45,6 +45,7 @@ SERVER_ADDRESS: Final = "server.address"
 SERVER_PORT: Final = "server.port"
 HTTP_STATUS: Final = "http.response.status_code"
 ERROR_TYPE: Final = "error.type"
+EXCEPTION_TYPE: Final = "exception.type"
 
 # Attributes with content: sent only if the user asks for them.
 SYSTEM_INSTRUCTIONS: Final = "gen_ai.system_instructions"
@@ -73,6 +74,10 @@ TOOL_DENIED_BY: Final = "tau.tool.denied_by"
 TOOL_EXIT_CODE: Final = "tau.tool.exit_code"
 TOOL_OUTPUT_BYTES: Final = "tau.tool.output_bytes"
 STATE: Final = "tau.state"
+LOGGER: Final = "tau.logger"
+FLEET_RUN, FLEET_TASK, FLEET_ATTEMPT, FLEET_OUTCOME = (
+    f"tau.fleet.{name}" for name in ("run", "task", "attempt", "outcome")
+)
 
 # Events in spans.
 EVENT_FIRST_CHUNK: Final = "tau.first_chunk"

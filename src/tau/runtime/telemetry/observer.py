@@ -10,9 +10,13 @@ from tau.llm.types import CallOptions, ModelContext
 from tau.records.events import Event, Outcome
 from tau.records.messages import Assistant, ToolCall
 from tau.records.models import Model
-from tau.runtime.extensions.registry import ExtensionRegistry
 from tau.runtime.history.session_log import SessionLog
 from tau.runtime.models.selection import ModelSelection
+
+
+class KnownTools(Protocol):
+    def source_of(self, name: str) -> str | None:
+        """Where a tool comes from (builtin, extension, host, mcp, program); None if there is no such tool."""
 
 
 class ObservedSession(Protocol):
@@ -20,7 +24,9 @@ class ObservedSession(Protocol):
 
     log: SessionLog
     models: ModelSelection
-    extensions: ExtensionRegistry
+
+    @property
+    def tool_runner(self) -> KnownTools: ...
 
 
 class CallObserver(Protocol):
@@ -53,8 +59,8 @@ class SessionObserver(Protocol):
     def permission_checked(self, call: ToolCall, refusal: Outcome | None, *, asked: bool, seconds: float) -> None:
         """A call was checked against the permissions. `asked`: the user was asked, which took `seconds`."""
 
-    def command_environment(self) -> Mapping[str, str]:
-        """Variables for the commands of tools."""
+    def command_environment(self) -> Mapping[str, str | None]:
+        """Variables for the commands of tools; None removes one."""
 
     def close(self) -> None:
         """The session has ended."""

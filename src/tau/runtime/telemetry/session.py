@@ -6,18 +6,14 @@ so sessions of one process cannot mix. What is sent is the closed list in names.
 
 from __future__ import annotations
 
-import logging
 import re
+from collections import deque
 from collections.abc import Callable, Mapping
-from functools import wraps
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, ParamSpec
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any
 
 from tau.core.agent.draft import Draft
 from tau.core.models.pricing import price_unknown
-from tau.llm.types import CallOptions, ModelContext
-from tau.records.base import UNSET, Value
 from tau.records.events import (
     AgentEnd,
     AgentSettled,
@@ -34,48 +30,19 @@ from tau.records.events import (
 from tau.records.messages import Assistant, Text, ToolCall, Usage, User
 from tau.records.models import Model
 from tau.runtime.telemetry import names
-from tau.runtime.telemetry.content import Content
-from tau.runtime.telemetry.error_types import type_of, type_of_text
+from tau.runtime.telemetry.error_types import type_of_text
+from tau.runtime.telemetry.log_records import RUN_SPAN
+from tau.runtime.telemetry.model_call import CallTelemetry
 from tau.runtime.telemetry.observer import ObservedSession
-from tau.tools.registry import TOOLS
+from tau.runtime.telemetry.setup import Setup, harmless, logger
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
     from tau.runtime.telemetry.sdk import Sdk
 
-logger = logging.getLogger("tau.telemetry")
-MAX_TOOL_NAMES = 200  # of extensions, in metrics
 EXIT_CODE = re.compile(r"Command exited with code (\d+)\s*\Z")
-Parameters = ParamSpec("Parameters")
-
-
-def harmless(method: Callable[Parameters, None]) -> Callable[Parameters, None]:
-    """A failure of telemetry is logged and harms nothing."""
-
-    @wraps(method)
-    def call(*args: Parameters.args, **keywords: Parameters.kwargs) -> None:
-        try:
-            method(*args, **keywords)
-        except Exception:
-            logger.debug("telemetry failed", exc_info=True)
-
-    return call
-
-
-class Setup(Value):
-    """What the sessions of a process share."""
-
-    sdk: Any
-    version: str
-    mode: str
-    dialect: str
-    content: Content
-    sandbox: str | None = None
-    parent: Any = None  # of the environment
-    from_caller: bool = False  # the caller's current span is the parent
-    to_commands: bool = False
-    to_models: bool = False
+IDLE, RUNNING, RETRYING = ({names.STATE: state} for state in ("idle", "running", "retrying"))
 
 
 class _Run:
@@ -87,9 +54,10 @@ class _Run:
         self.turns = self.retries = 0
         self.usage = {name: 0 for name in ("input", "output", "cache_read", "cache_write")}
         self.cost = 0.0
-        self.cost_unknown = False
+        self.cost_unknown = self.exceeded = False
         self.last: Assistant | None = None
         self.prompts = 0
+        self.state: Mapping[str, str] = RUNNING
 
 
 class _Tool:
@@ -109,11 +77,11 @@ class SessionTelemetry:
         self._sdk: Sdk = setup.sdk
         self._on_close = on_close
         self._flush = flush
-        self._parent: Any = None  # of the next run
+        self._parents: deque[Any] = deque()  # of accepted prompts whose runs have not started, in their order
         self._run: _Run | None = None
         self._compaction: Span | None = None
         self._tools: dict[str, _Tool] = {}
-        self._sdk.instruments.sessions.add(1)
+        self._sdk.instruments.sessions.add(1, IDLE)
 
     @property
     def span(self) -> Span | None:
@@ -130,17 +98,21 @@ class SessionTelemetry:
 
     # Runs.
 
-    @harmless
     def accepted(self, parent: str | None) -> None:
-        if parent is not None:
-            self._parent = self._sdk.parent_of(parent)
-        elif self._setup.from_caller:
-            self._parent = self._sdk.current()
+        found = None
+        try:
+            if parent is not None:
+                found = self._sdk.parent_of(parent)
+            elif self._setup.from_caller:
+                found = self._sdk.current()
+        except Exception:
+            logger.debug("telemetry failed", exc_info=True)
+        self._parents.append(found)
 
     @harmless
     def run_started(self) -> None:
-        parent = self._setup.parent if self._parent is None else self._parent
-        self._parent = None
+        parent = self._parents.popleft() if self._parents else None
+        parent = self._setup.parent if parent is None else parent
         attributes = self.common(names.INVOKE_AGENT) | {
             names.MODE: self._setup.mode,
             names.DIALECT: self._setup.dialect,
@@ -150,16 +122,21 @@ class SessionTelemetry:
         span = self._sdk.start(f"{names.INVOKE_AGENT} tau", parent, attributes)
         if self._setup.sandbox is not None:
             span.add_event(names.EVENT_SANDBOX, {names.SANDBOX_LEVEL: self._setup.sandbox})
-        self._run = _Run(span, perf_counter())
-        self._sdk.instruments.runs.add(1)
+        self._run = run = _Run(span, perf_counter())
+        RUN_SPAN.set(span)
+        instruments = self._sdk.instruments
+        instruments.sessions.add(-1, IDLE)
+        instruments.sessions.add(1, RUNNING)
+        instruments.runs.add(1, run.state)
 
-    def _end_run(self, *, aborted: bool, error: str | None = None) -> None:
+    def _end_run(self, *, aborted: bool) -> None:
         run, self._run = self._run, None
         if run is None:
             return
         for tool in self._tools.values():  # left behind by an abort
             tool.span.end()
         self._tools.clear()
+        error = "budget" if run.exceeded else "aborted" if aborted else None
         if run.last is not None:
             run.span.set_attribute(names.STOP_REASON, run.last.stop_reason)
             if error is None and run.last.stop_reason == "error":
@@ -178,12 +155,13 @@ class SessionTelemetry:
                 names.ABORTED: aborted,
             }
         )
-        error = "aborted" if aborted else error
         if error is not None:
             self._sdk.fail(run.span, error)
         run.span.end()
         instruments = self._sdk.instruments
-        instruments.runs.add(-1)
+        instruments.sessions.add(-1, RUNNING)
+        instruments.sessions.add(1, IDLE)
+        instruments.runs.add(-1, run.state)
         about = {names.AGENT_NAME: "tau"} | ({} if error is None else {names.ERROR_TYPE: error})
         instruments.run.record(perf_counter() - run.started, about)
 
@@ -210,13 +188,22 @@ class SessionTelemetry:
         kind = type_of_text(event.error_message)
         if self._run is not None:
             self._run.retries += 1
+            self._set_state(RETRYING)
             self._run.span.add_event(
                 names.EVENT_RETRY, {names.RETRY_DELAY: event.delay_ms / 1000, names.RETRY_CLASS: kind}
             )
         self._sdk.instruments.retries.add(1, {names.RETRY_CLASS: kind})
 
+    def _set_state(self, state: Mapping[str, str]) -> None:
+        run = self._run
+        if run is not None and run.state is not state:
+            self._sdk.instruments.runs.add(-1, run.state)
+            self._sdk.instruments.runs.add(1, state)
+            run.state = state
+
     def _exceeded(self, event: BudgetExceeded) -> None:
         if self._run is not None:
+            self._run.exceeded = True
             self._run.span.set_attribute(names.BUDGET_LIMIT, event.limit)
         self._sdk.instruments.exceeded.add(1, {names.BUDGET_LIMIT: event.limit})
 
@@ -231,16 +218,18 @@ class SessionTelemetry:
     # Tools.
 
     def _tool_started(self, event: ToolStart) -> None:
-        builtin = event.tool_name in TOOLS and event.tool_name not in self._session.extensions.tools
-        kind = "function" if builtin else "extension"
+        source = self._session.tool_runner.source_of(event.tool_name)
+        name = names.OTHER if source is None else event.tool_name  # a model may call a tool by any text
+        kind = "extension" if source in ("extension", "mcp") else "function"
         attributes = self.common(names.EXECUTE_TOOL) | {
-            names.TOOL_NAME: event.tool_name,
+            names.TOOL_NAME: name,
             names.TOOL_TYPE: kind,
-            names.TOOL_CALL_ID: event.tool_call_id,
+            names.TOOL_CALL_ID: self._setup.mask.name(event.tool_call_id),
         }
-        span = self._sdk.start(f"{names.EXECUTE_TOOL} {event.tool_name}", self.span, attributes)
+        span = self._sdk.start(f"{names.EXECUTE_TOOL} {name}", self.span, attributes)
         self._setup.content.tool_arguments(span, event.args)
-        self._tools[event.tool_call_id] = _Tool(span, perf_counter(), event.tool_name, kind)
+        limited = name if source == "builtin" else self._setup.tool_names(name)
+        self._tools[event.tool_call_id] = _Tool(span, perf_counter(), limited, kind)
 
     def _tool_ended(self, event: ToolEnd) -> None:
         tool = self._tools.pop(event.tool_call_id, None)
@@ -255,7 +244,7 @@ class SessionTelemetry:
                 names.TOOL_OUTPUT_BYTES: sum(len(part.encode(errors="replace")) for part in text),
             }
         )
-        about = {names.TOOL_NAME: _few(tool.name, tool.kind), names.TOOL_TYPE: tool.kind}
+        about = {names.TOOL_NAME: tool.name, names.TOOL_TYPE: tool.kind}
         if denied is not None:
             tool.span.set_attribute(names.TOOL_DENIED_BY, denied)
             self._sdk.instruments.denials.add(1, {names.TOOL_DENIED_BY: denied})
@@ -277,9 +266,11 @@ class SessionTelemetry:
             }
             tool.span.add_event(names.EVENT_PERMISSION, answer | {names.PERMISSION_WAITED: seconds if asked else 0.0})
 
-    def command_environment(self) -> Mapping[str, str]:
+    def command_environment(self) -> Mapping[str, str | None]:
+        if not self._setup.to_commands:
+            return {"TRACEPARENT": None, "TRACESTATE": None} if self._setup.hides_parent else {}
         span = self.span
-        return {"TRACEPARENT": self._sdk.traceparent(span)} if self._setup.to_commands and span is not None else {}
+        return {} if span is None else {name.upper(): value for name, value in self._sdk.carrier(span).items()}
 
     # Compactions.
 
@@ -301,7 +292,8 @@ class SessionTelemetry:
 
     def model_call(self, draft: Draft) -> CallTelemetry | None:
         try:
-            return CallTelemetry(self, self._sdk, self._setup, self._compaction or self.span, draft)
+            self._set_state(RUNNING)
+            return CallTelemetry(self, self._setup, self._compaction or self.span, draft)
         except Exception:
             logger.debug("telemetry failed", exc_info=True)
             return None
@@ -325,7 +317,7 @@ class SessionTelemetry:
         self._end_run(aborted=True)
         if self._compaction is not None:
             self._compaction.end()
-        self._sdk.instruments.sessions.add(-1)
+        self._sdk.instruments.sessions.add(-1, IDLE)
         self._on_close()
 
     def flush(self) -> None:
@@ -345,99 +337,6 @@ HANDLERS: Mapping[type[Event], Callable[[SessionTelemetry, Any], None]] = {
 }
 
 
-class CallTelemetry:
-    """Implements CallObserver: one request to a model."""
-
-    def __init__(self, owner: SessionTelemetry, sdk: Sdk, setup: Setup, parent: Span | None, draft: Draft) -> None:
-        self._owner = owner
-        self._sdk = sdk
-        self._setup = setup
-        self._draft = draft
-        self._model = draft.model
-        self._started = perf_counter()
-        self._first: float | None = None
-        self._message: Assistant | None = None
-        model = draft.model
-        self._about = {names.OPERATION: names.CHAT, names.PROVIDER: names.provider_name(model.provider)}
-        self._about[names.REQUEST_MODEL] = model.id
-        attributes = owner.common(names.CHAT) | self._about
-        attributes |= {names.REQUEST_STREAM: True, names.API: model.api, names.ATTEMPT: owner.attempt}
-        self._span = sdk.start(f"{names.CHAT} {model.id}", parent, attributes, client=True)
-
-    def sent(self, model: Model, options: CallOptions, context: ModelContext) -> Mapping[str, str]:
-        try:
-            self._sent(model, options, context)
-        except Exception:
-            logger.debug("telemetry failed", exc_info=True)
-        return {"traceparent": self._sdk.traceparent(self._span)} if self._setup.to_models else {}
-
-    def _sent(self, model: Model, options: CallOptions, context: ModelContext) -> None:
-        self._model = model
-        address = urlsplit(model.base_url)
-        self._span.set_attribute(names.THINKING, options.thinking)
-        if address.hostname:
-            self._about[names.SERVER_ADDRESS] = address.hostname
-            self._span.set_attribute(names.SERVER_ADDRESS, address.hostname)
-            self._span.set_attribute(names.SERVER_PORT, address.port or (80 if address.scheme == "http" else 443))
-        if options.max_tokens is not None:
-            self._span.set_attribute(names.REQUEST_MAX_TOKENS, options.max_tokens)
-        self._setup.content.request(self._span, context)
-
-    @harmless
-    def first_piece(self) -> None:
-        self._first = perf_counter()
-        self._span.add_event(names.EVENT_FIRST_CHUNK)
-
-    def done(self, message: Assistant) -> None:
-        self._message = message
-
-    @harmless
-    def ended(self, pieces: int, error: BaseException | None) -> None:
-        now, usage, span, instruments = perf_counter(), self._draft.usage, self._span, self._sdk.instruments
-        message, about = self._message, dict(self._about)
-        if message is not None:
-            usage, error = message.usage, None
-            span.set_attribute(names.FINISH_REASONS, [message.stop_reason])
-            about[names.RESPONSE_MODEL] = message.model
-            span.set_attribute(names.RESPONSE_MODEL, message.model)
-            if message.response_id is not UNSET:
-                span.set_attribute(names.RESPONSE_ID, message.response_id)
-            if self._model.base_url.startswith("http"):
-                span.set_attribute(names.HTTP_STATUS, 200)
-            self._setup.content.answer(span, message)
-        if error is not None:
-            about[names.ERROR_TYPE] = kind = type_of(error)
-            self._sdk.fail(span, kind)
-            if isinstance(status := getattr(error, "status", None), int):
-                span.set_attribute(names.HTTP_STATUS, status)
-        total = usage.input + usage.cache_read + usage.cache_write
-        self._set_usage(usage, total)
-        if self._first is not None:
-            span.set_attribute(names.FIRST_CHUNK, self._first - self._started)
-            instruments.first_chunk.record(self._first - self._started, about)
-            if pieces > 1:
-                instruments.per_chunk.record((now - self._first) / (pieces - 1), about)
-        span.end()
-        instruments.call.record(now - self._started, about)
-        instruments.tokens.record(total, about | {names.TOKEN_TYPE: "input"})
-        instruments.tokens.record(usage.output, about | {names.TOKEN_TYPE: "output"})
-        cost = {names.PROVIDER: about[names.PROVIDER], names.REQUEST_MODEL: about[names.REQUEST_MODEL]}
-        instruments.cost.add(usage.cost.total, cost)
-        self._owner.add_usage(usage, self._draft.model)
-
-    def _set_usage(self, usage: Usage, total: int) -> None:
-        self._span.set_attributes(
-            {
-                names.INPUT_TOKENS: total,
-                names.OUTPUT_TOKENS: usage.output,
-                names.CACHE_READ_TOKENS: usage.cache_read,
-                names.CACHE_WRITE_TOKENS: usage.cache_write,
-            }
-        )
-        if isinstance(usage.reasoning, int):
-            self._span.set_attribute(names.REASONING_TOKENS, usage.reasoning)
-
-
 def _denied_by(details: Mapping[str, Any]) -> str | None:
     denied = details.get("denied")
     by = denied.get("by") if isinstance(denied, dict) else getattr(denied, "by", None)
@@ -448,16 +347,3 @@ def _exit_code(text: list[str]) -> int | None:
     """The code of a command that ended by itself, which is no failure of the tool."""
     found = EXIT_CODE.search("".join(text)[-200:])
     return None if found is None else int(found[1])
-
-
-_seen: set[str] = set()
-
-
-def _few(name: str, kind: str) -> str:
-    """The name of a tool, for metrics: at most MAX_TOOL_NAMES names of extensions."""
-    if kind == "function" or name in _seen:
-        return name
-    if len(_seen) >= MAX_TOOL_NAMES:
-        return names.OTHER
-    _seen.add(name)
-    return name

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from tau.records.base import Value
+
 
 class Position(NamedTuple):
     line: int
     column: int
 
 
-class Edit(NamedTuple):
+class Edit(Value):
     """`removed` stood from `start` on and was replaced by `inserted`."""
 
     start: Position
@@ -29,7 +31,7 @@ def end_of(start: Position, text: str) -> Position:
     return Position(start.line + lines, len(text) - text.rfind("\n") - 1)
 
 
-class Change(NamedTuple):
+class Change(Value):
     """Lines that an edit replaced: from `first` on, `removed` lines by `added` ones."""
 
     first: int

@@ -92,8 +92,8 @@ class Document:
     def yank_pop(self) -> None:
         """Directly after a yank: replace what it inserted by the kill before it."""
         if self._last == "yank" and len(self.kills) > 1:
-            start, _, text = self._yanked
-            self._yanked = self._replace(start, end_of(start, text), self.kills.rotate(), "yank", join=True)
+            start, end = self._yanked.start, end_of(self._yanked.start, self._yanked.inserted)
+            self._yanked = self._replace(start, end, self.kills.rotate(), "yank", join=True)
 
     def undo(self) -> None:
         self._restore(self._undo.undo(self.buffer))

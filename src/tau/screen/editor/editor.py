@@ -6,8 +6,9 @@ Keys reach it as text or as ids of key bindings (`perform`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Literal
 
+from tau.records.base import Value
 from tau.screen.editor.buffer import Position
 from tau.screen.editor.document import Document
 from tau.screen.editor.layout import Layout
@@ -16,7 +17,7 @@ from tau.screen.editor.view import EditorView, Viewport
 from tau.screen.history import History, HistoryEntry
 
 
-class Submission(NamedTuple):
+class Submission(Value):
     """What was sent: pastes in full, images as their labels, and the images in the order of the labels."""
 
     text: str

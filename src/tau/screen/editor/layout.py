@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from typing import NamedTuple
 
+from tau.records.base import Value
 from tau.screen.cells import graphemes, text_width
 from tau.screen.editor.buffer import Position
 from tau.screen.editor.markers import Markers, is_marker
@@ -24,7 +24,7 @@ MAX_CACHED_LINES = 50_000
 _SPECIAL = "[\t\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udbff]"
 
 
-class Special(NamedTuple):
+class Special(Value):
     """A character of a line that is shown as something else."""
 
     column: int
@@ -33,7 +33,7 @@ class Special(NamedTuple):
     style: str
 
 
-class WrappedLine(NamedTuple):
+class WrappedLine(Value):
     text: str  # display text
     starts: tuple[int, ...]  # offset in it at which each row begins
     specials: tuple[Special, ...] = ()
@@ -82,10 +82,11 @@ class WrappedLine(NamedTuple):
             return _fitted(_spans(self.text[start:end]), width)
         spans: list[Span] = []
         at = start
-        for _, shown_at, shown, style in self.specials:
-            first, last = max(shown_at, start), min(shown_at + len(shown), end)
+        for special in self.specials:
+            first = max(special.shown_at, start)
+            last = min(special.shown_at + len(special.shown), end)
             if first < last:
-                spans += [Span(self.text[at:first]), Span(self.text[first:last], style)]
+                spans += [Span(self.text[at:first]), Span(self.text[first:last], special.style)]
                 at = last
         spans.append(Span(self.text[at:end]))
         return _fitted(tuple(span for span in spans if span.text), width)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import NamedTuple
+
+from tau.records.base import Value
 
 MAX_PASTE_LINES = 10  # a paste with more lines or characters becomes a marker
 MAX_PASTE_CHARS = 1000
@@ -23,7 +24,7 @@ _UNSAFE = "[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]"
 _LINE_END = re.compile("\r\n?")
 
 
-class Image(NamedTuple):
+class Image(Value):
     """An image that is sent with the prompt. `source` is its path; empty for one from the clipboard."""
 
     data: bytes
@@ -34,7 +35,7 @@ class Image(NamedTuple):
     source: str = ""
 
 
-class Marker(NamedTuple):
+class Marker(Value):
     label: str
     content: str | Image
 
@@ -110,8 +111,9 @@ class Markers:
         for match in re.finditer(MARKER, text):
             if match.start() > end:
                 found.append((text[end : match.start()], ""))
-            label, content = self._by_code[match[0]]
-            found.append((content if isinstance(content, str) else label, content))
+            marker = self._by_code[match[0]]
+            content = marker.content
+            found.append((content if isinstance(content, str) else marker.label, content))
             end = match.end()
         if end < len(text):
             found.append((text[end:], ""))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from tau.records.base import Value
 from tau.screen.editor.buffer import Buffer, Position
 from tau.screen.editor.layout import Layout
 from tau.screen.lines import Line
@@ -11,7 +10,7 @@ from tau.screen.lines import Line
 MIN_ROWS = 5
 
 
-class EditorView(NamedTuple):
+class EditorView(Value):
     lines: tuple[Line, ...]
     row: int  # of the cursor, in `lines`
     column: int  # of the cursor, in cells
@@ -40,11 +39,12 @@ class Heights:
     def of(self, buffer: Buffer) -> list[int]:
         height = self._layout.height
         known, edits, width = self._state
-        first, removed, added = buffer.last_change
+        change = buffer.last_change
         if known is not buffer or width != self._layout.width or buffer.edits > edits + 1:
             self._heights = [height(line) for line in buffer.lines]
         elif buffer.edits == edits + 1:
-            self._heights[first : first + removed] = [height(line) for line in buffer.lines[first : first + added]]
+            first, added = change.first, buffer.lines[change.first : change.first + change.added]
+            self._heights[first : first + change.removed] = [height(line) for line in added]
         self._state = (buffer, buffer.edits, self._layout.width)
         return self._heights
 

@@ -7,13 +7,14 @@ next modal.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
+from tau.records.base import Value
 from tau.screen.input_events import Key
 from tau.screen.panels import PanelView
 
 
-class Outcome(NamedTuple):
+class Outcome(Value):
     """How a modal closed: `action` is "confirm", "cancel" or the id of a key; `value` depends on the modal."""
 
     action: str

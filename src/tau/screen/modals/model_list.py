@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from tau.core.models.pricing import price_unknown
+from tau.records.base import Value
 from tau.records.models import Model
 from tau.screen.footer import count_text
 from tau.screen.modals.search_list import ListRow
 
 
-class ModelChoice(NamedTuple):
+class ModelChoice(Value):
     """What can be chosen. `default` is the provider and id of the saved default; either may be None."""
 
     available: Sequence[Model]

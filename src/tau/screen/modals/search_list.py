@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
 
+from tau.records.base import Value
 from tau.screen.cells import clip_line, text_width
 from tau.screen.editor import Editor
 from tau.screen.fuzzy import fuzzy_rank
@@ -23,7 +23,7 @@ FIXED_ROWS = 3  # the rule, the search field, the hint
 MAX_LABEL_SHARE = 0.6  # of the width, for the column of labels
 
 
-class ListRow(NamedTuple):
+class ListRow(Value):
     """`detail` stands at the right of the label, dim. `search` is what the query is compared with; "": the label."""
 
     label: str

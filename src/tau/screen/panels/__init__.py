@@ -6,18 +6,19 @@ A panel is a state: keys and times come in, lines and answers come out. focus.py
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
+from tau.records.base import Value
 from tau.screen.input_events import Key
 from tau.screen.lines import Line
 
 
-class PanelView(NamedTuple):
+class PanelView(Value):
     lines: tuple[Line, ...]
     cursor: tuple[int, int] | None = None  # row in `lines`, and column; None hides the cursor
 
 
-class Answer(NamedTuple):
+class Answer(Value):
     """`value` is an option or a text, True or False for a yes-or-no question, and None if it was cancelled.
 
     `reason` is why the person denies a tool call; the model reads it.
@@ -27,7 +28,7 @@ class Answer(NamedTuple):
     reason: str = ""
 
 
-class Status(NamedTuple):
+class Status(Value):
     """What the panel shows about itself, besides the question."""
 
     focused: bool = True

@@ -6,9 +6,9 @@ Arrows and Enter, or the digit of a row, choose. Letters do nothing, so that no 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from tau.core.text.terminal_text import escape_hidden
+from tau.records.base import Value, replace
 from tau.screen.cells import wrap_line
 from tau.screen.input_events import Key
 from tau.screen.lines import Line, Span, line
@@ -23,7 +23,7 @@ FOCUS_HINT = "Tab answers"
 MAX_OPTION_LINES = 5
 
 
-class Row(NamedTuple):
+class Row(Value):
     """`asks_why`: the answer needs a text, which is asked for when the row is chosen."""
 
     label: str
@@ -31,7 +31,7 @@ class Row(NamedTuple):
     asks_why: bool = False
 
 
-class Question(NamedTuple):
+class Question(Value):
     """`cancelled` is the answer of Escape, and `cancels` says what that means."""
 
     title: str
@@ -154,7 +154,7 @@ class ChoicePanel:
         if answer.value is None:
             self.chosen = self.question.start
             return None
-        return self.question.rows[self.chosen].answer._replace(reason=str(answer.value).strip())
+        return replace(self.question.rows[self.chosen].answer, reason=str(answer.value).strip())
 
 
 def _step(table: dict[str, int], key: Key, actions: Sequence[str]) -> int:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from tau.core.conversation.tree import Tree
 from tau.records import messages as m
+from tau.records.base import replace
 from tau.records.entries import AnyEntry, MessageEntry
 from tau.records.lines import UnknownEntry
 from tau.screen.history_section import sections_of
@@ -31,7 +32,7 @@ class Pages:
     def __init__(self, tree: Callable[[], Tree], live: LiveTail, look: Look) -> None:
         self._tree = tree
         self.live = live
-        self._look = look._replace(expanded=True, hide_thinking=False)
+        self._look = replace(look, expanded=True, hide_thinking=False)
         self._now = 0.0
         self._branch: tuple[int, Sequence[int]] = (-1, ())
         self._rows: OrderedDict[int, list[Line]] = OrderedDict()
@@ -40,7 +41,7 @@ class Pages:
     def prepare(self, width: int, now: float) -> None:
         """Before a frame: the width may be another one, and more may be there."""
         if width != self._look.width:
-            self._look = self._look._replace(width=width)
+            self._look = replace(self._look, width=width)
             self._rows.clear()
         self._now, self._live_rows = now, None
 

@@ -22,6 +22,7 @@ from tau.serve.web.replies import error_reply
 from tau.serve.web.schemas import Schemas
 from tau.serve.web.sessions import Sessions
 from tau.serve.web.site import Site
+from tau.serve.web.transcript import Transcript
 from tau.serve.web.websocket import WebSocketChannel
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -30,6 +31,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 def routes(site: Site, page: Page) -> list[Route | WebSocketRoute]:
     sessions, commands, events = Sessions(site), Commands(site), Events(site)
     logins, monitoring, schemas = Logins(site), Monitoring(site), Schemas()
+    transcript = Transcript(site, sessions.log)
 
     async def websocket(socket: WebSocket) -> None:
         await WebSocketChannel(site, socket).run()
@@ -41,7 +43,10 @@ def routes(site: Site, page: Page) -> list[Route | WebSocketRoute]:
         ("DELETE", "/v1/sessions/{id}", sessions.close),
         ("POST", "/v1/sessions/{id}/commands", commands.post),
         ("GET", "/v1/sessions/{id}/events", events.get),
-        ("GET", "/v1/sessions/{id}/cards", sessions.cards),
+        ("GET", "/v1/sessions/{id}/cards", transcript.cards),
+        ("GET", "/v1/sessions/{id}/outline", transcript.outline),
+        ("GET", "/v1/sessions/{id}/overview", transcript.overview),
+        ("GET", "/v1/sessions/{id}/files", transcript.files),
         ("GET", "/v1/sessions/{id}/export", sessions.export),
         ("POST", "/v1/login", logins.login),
         ("POST", "/v1/logout", logins.logout),

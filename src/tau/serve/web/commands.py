@@ -19,6 +19,7 @@ from tau.serve.web.results import ResultWaiter
 from tau.serve.web.site import Site
 
 MAX_WAIT_S = 3600.0
+_TRACE_PARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(?:-[\w-]{0,100})?", re.ASCII)
 _WAIT = re.compile(r"(?:^|,)\s*wait\s*=\s*(\d{1,5})\s*(?:;[^,]*)?(?=,|$)")
 
 
@@ -34,6 +35,8 @@ class Commands:
                 body = one_line(body)
             except BadRecord as error:
                 return error_reply(400, f"The body is not valid JSON: {error}")
+        if (parent := request.headers.get("traceparent")) is not None:
+            body = b"\n".join(with_trace_parent(line, parent) for line in body.split(b"\n"))
         call = Call(self._site.host, access_of(request), "http")
         try:
             refused = await self._greet(call, request)
@@ -107,6 +110,19 @@ def one_line(body: bytes) -> bytes:
         parse(body)  # line breaks are white space then, and not inside strings
         return body.replace(b"\r", b" ").replace(b"\n", b" ")
     return body
+
+
+def with_trace_parent(line: bytes, parent: str) -> bytes:
+    """A prompt with the header `traceparent` of its request as a field, unless it has one; other commands unchanged."""
+    if not _TRACE_PARENT.fullmatch(parent) or b'"prompt"' not in line:
+        return line
+    try:
+        value: Any = parse(line)
+    except BadRecord:
+        return line
+    if not isinstance(value, dict) or value.get("type") != "prompt" or "traceparent" in value:
+        return line
+    return line.rstrip()[:-1] + b',"traceparent":' + encode(parent) + b"}"
 
 
 def preferred_wait(value: str | None) -> float | None:

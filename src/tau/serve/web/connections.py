@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Protocol
+
+from tau.serve.descriptors import running_out
+
+log = logging.getLogger(__name__)
 
 EXTENSION = "tau.connection"  # of an ASGI scope: the connection of the request, under our own listener
 MAX_CONNECTIONS = 2048
@@ -23,9 +28,19 @@ class ConnectionTable:
         self._unproved: dict[Connection, None] = {}  # oldest first
         self._proved: set[Connection] = set()
         self.refused = 0  # connections that were closed because of a limit
+        self._short = False  # of descriptors
 
     def __len__(self) -> int:
         return len(self._unproved) + len(self._proved)
+
+    def refuses(self, descriptor: int) -> bool:
+        """True if too few descriptors are free for a new connection. The log has one line until there are enough."""
+        short = running_out(descriptor)
+        if short and not self._short:
+            log.warning("descriptors are running out: new connections are refused")
+        self._short = short
+        self.refused += short
+        return short
 
     def add(self, connection: Connection) -> None:
         """Add a new connection. It may be closed at once, or the oldest unproved one."""

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import mimetypes
 import os
+import pkgutil
+from functools import lru_cache
 from pathlib import Path
 
 from starlette.requests import Request
-from starlette.responses import FileResponse, Response
+from starlette.responses import Response
 
 from tau.serve.web.replies import error_reply
 
 FOLDER = Path(__file__).parent.parent / "page"
 INDEX = "index.html"
+STYLE = "style.css"
 TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".html": "text/html"}
 NO_PAGE = """<!doctype html>
 <html lang="en">
@@ -33,7 +38,7 @@ class Page:
     async def index(self, request: Request) -> Response:
         path = self._folder / INDEX
         if path.is_file():
-            return FileResponse(path, media_type="text/html; charset=utf-8", headers={"cache-control": "no-cache"})
+            return _reply(request, path.read_bytes(), "text/html; charset=utf-8")
         return Response(NO_PAGE, media_type="text/html; charset=utf-8")
 
     async def static(self, request: Request) -> Response:
@@ -43,7 +48,10 @@ class Page:
         if not known or not path.is_file() or path.is_symlink():
             return error_reply(404, "There is no such file.")
         kind = TYPES.get(path.suffix) or mimetypes.guess_type(name)[0] or "application/octet-stream"
-        return FileResponse(path, media_type=kind, headers={"cache-control": "no-cache"})
+        content = path.read_bytes()
+        if name == STYLE:  # one request for the style of the cards and that of the page around them
+            content = (pkgutil.get_data("tau.export", "cards.css") or b"") + content
+        return _reply(request, content, kind)
 
     def _names(self) -> list[str]:
         try:
@@ -53,3 +61,19 @@ class Page:
 
     async def icon(self, request: Request) -> Response:
         return Response(status_code=204)
+
+
+def _reply(request: Request, content: bytes, kind: str) -> Response:
+    """A file that browsers keep, but ask about each time: it changes with the version of tau."""
+    tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+    headers = {"cache-control": "no-cache", "etag": tag, "vary": "accept-encoding"}
+    if tag in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        return Response(_compressed(content), headers={**headers, "content-encoding": "gzip"}, media_type=kind)
+    return Response(content, headers=headers, media_type=kind)
+
+
+@lru_cache(maxsize=32)
+def _compressed(content: bytes) -> bytes:
+    return gzip.compress(content, 6, mtime=0)

@@ -57,7 +57,11 @@ class HeadLimits(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        _watch_for_silence(transport.get_extra_info("socket"))
+        connection = transport.get_extra_info("socket")
+        if self.table.refuses(connection.fileno()):
+            transport.abort()
+            return
+        _watch_for_silence(connection)
         self._await_head()
         self.table.add(self)
 

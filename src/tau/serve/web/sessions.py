@@ -1,4 +1,4 @@
-"""Sessions over HTTP: list, open, snapshot, close, export, and cards."""
+"""Sessions over HTTP: list, open, snapshot, close and export."""
 
 from __future__ import annotations
 
@@ -9,22 +9,17 @@ from pathlib import Path
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from tau import __version__
 from tau.errors import CommandError
-from tau.export import Export
-from tau.export.page import branch_cards
 from tau.records.base import Raw, encode, parse
 from tau.runtime.history.html_export import session_page
 from tau.runtime.history.session_log import SessionLog
 from tau.serve.snapshot import newest_entries, snapshot_line
 from tau.serve.web.calls import Answer, ask
-from tau.serve.web.replies import access_of, error_reply, failure_reply, flag, json_reply, number, read_object
+from tau.serve.web.replies import access_of, failure_reply, flag, json_reply, number, read_object
 from tau.serve.web.site import Site
 from tau.store.sessions import open_session
 
 MAX_PAGE = 200
-MAX_CARDS = 1000
-CARDS = 200
 
 
 class Sessions:
@@ -91,33 +86,14 @@ class Sessions:
 
     async def export(self, request: Request) -> Response:
         try:
-            log = await self._log(request.path_params["id"])
+            log = await self.log(request.path_params["id"])
         except CommandError as error:
             return failure_reply(Answer("response", False, error=str(error)))
         name = f'attachment; filename="{log.header.id}.html"'
         page: Iterator[bytes] = session_page(log)
         return StreamingResponse(page, media_type="text/html; charset=utf-8", headers={"content-disposition": name})
 
-    async def cards(self, request: Request) -> Response:
-        """Finished entries of the branch as inert HTML: those after, or before, an entry; the newest first limited."""
-        query = request.query_params
-        limit = number(request, "limit", CARDS, MAX_CARDS)
-        try:
-            log = await self._log(request.path_params["id"])
-        except CommandError as error:
-            return failure_reply(Answer("response", False, error=str(error)))
-        entries, leaf = list(log.tree.entries()), log.tree.leaf_id
-        export = Export(log.header, entries, leaf, __version__)
-        try:
-            cards, more = await asyncio.to_thread(
-                branch_cards, export, after=query.get("after"), before=query.get("before"), limit=limit
-            )
-        except KeyError:
-            return error_reply(404, "after: there is no such entry on this branch")
-        rows = [{"id": id, "html": html} for id, html in cards]
-        return json_reply({"session": log.header.id, "leafId": leaf, "cards": rows, "more": more})
-
-    async def _log(self, id: str) -> SessionLog:
+    async def log(self, id: str) -> SessionLog:
         """The conversation of a session, live or from its file. Raises CommandError."""
         live = self._site.host.live(id)
         return live.handle.log if live is not None else await asyncio.to_thread(self._read, id)

@@ -9,11 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tau.runtime.protocol.line_queue import LineQueue
 from tau.runtime.protocol.requests import InputLine
-from tau.runtime.protocol.transport import BatchSource, LineHandler
+from tau.runtime.protocol.transport import LineHandler
+
+if TYPE_CHECKING:
+    from tau.runtime.protocol.transport import BatchSource
 
 log = logging.getLogger(__name__)
 

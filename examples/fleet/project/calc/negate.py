@@ -1,0 +1,5 @@
+"""Return the first number with the other sign."""
+
+
+def negate(a, b):
+    return a

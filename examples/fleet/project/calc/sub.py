@@ -1,0 +1,5 @@
+"""Return the difference of two numbers."""
+
+
+def sub(a, b):
+    return b - a

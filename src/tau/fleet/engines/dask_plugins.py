@@ -1,0 +1,84 @@
+"""What runs inside dask: a plugin of each worker, which starts `tau fleet worker` beside it, and one of the scheduler.
+
+Lines of workers are events of a topic that the coordinator has subscribed to. The scheduler's plugin reports workers
+that are gone; when the coordinator is gone it removes the plugins of the workers, which stops their agents.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from pathlib import Path
+from typing import Any
+
+from distributed.diagnostics.plugin import SchedulerPlugin, WorkerPlugin
+
+from tau.fleet.engines.hosted import HostedWorker
+
+
+class FleetWorker(WorkerPlugin):  # type: ignore[misc]
+    """One for each worker of the cluster; dask copies it there."""
+
+    idempotent = False
+
+    def __init__(self, topic: str, slots: int, memory: int, models: bytes) -> None:
+        self.name = topic
+        self._slots = slots
+        self._memory = memory
+        self._models = models
+        self._hosted: HostedWorker | None = None
+
+    async def setup(self, worker: Any) -> None:
+        root = Path(worker.local_directory) / f"tau-fleet-{uuid.uuid4().hex[:12]}"
+        name = worker.address.partition("://")[2]
+
+        def publish(who: str, line: bytes, reason: str) -> None:
+            worker.log_event(self.name, {"address": worker.address, "name": who, "line": line, "reason": reason})
+
+        self._hosted = HostedWorker(name, root, self._slots, self._memory, publish)
+        resources = worker.state.total_resources
+        await self._hosted.start(self._models, [f"{label}=true" for label, amount in resources.items() if amount])
+
+    async def teardown(self, worker: Any) -> None:
+        if self._hosted is not None:
+            await self._hosted.close()
+
+    async def feed(self, who: str, lines: list[bytes]) -> None:
+        if self._hosted is not None:
+            await self._hosted.feed(who, lines)
+
+    async def drop(self) -> None:
+        if self._hosted is not None:
+            await self._hosted.drop()
+
+
+async def feed(topic: str, who: str, lines: list[bytes], dask_worker: Any = None) -> None:
+    """Runs on a worker: lines for the `tau fleet worker` beside it."""
+    await dask_worker.plugins[topic].feed(who, lines)
+
+
+async def drop(topic: str, dask_worker: Any = None) -> None:
+    """Runs on a worker: its `tau fleet worker` cannot be used."""
+    await dask_worker.plugins[topic].drop()
+
+
+class FleetWatch(SchedulerPlugin):  # type: ignore[misc]
+    """Tells the coordinator of lost workers, and the workers of a lost coordinator."""
+
+    def __init__(self, topic: str, client: str) -> None:
+        self.name = f"{topic}-watch"
+        self._topic = topic
+        self._client = client
+        self._removing: asyncio.Future[Any] | None = None
+
+    def remove_worker(self, scheduler: Any, worker: str, **about: Any) -> None:
+        message = {"address": worker, "name": "", "line": b"", "reason": "dask has lost the worker"}
+        scheduler.log_event(self._topic, message)
+
+    def remove_client(self, scheduler: Any, client: str) -> None:
+        if client == self._client:
+            self._removing = asyncio.ensure_future(self._remove(scheduler))
+
+    async def _remove(self, scheduler: Any) -> None:
+        await scheduler.unregister_worker_plugin(comm=None, name=self._topic)
+        await scheduler.unregister_scheduler_plugin(name=self.name)

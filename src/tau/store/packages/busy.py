@@ -1,0 +1,38 @@
+"""One tau at a time changes the packages of a folder."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tau.store.files import make_folder
+from tau.store.locks import holder, lock, unlock
+from tau.store.packages.errors import PackageError
+
+WAIT_S = 30.0
+
+
+@contextmanager
+def exclusive(base: Path, timeout: float = WAIT_S) -> Iterator[None]:
+    """Hold the lock of a folder with packages. The system releases it when the process ends, however it ends.
+
+    Raises PackageError if another process holds it longer than `timeout` seconds, or OSError.
+    """
+    make_folder(base)
+    # The folder itself is locked: a file for it would be an untracked file in projects.
+    handle = os.open(base, os.O_RDONLY)
+    try:
+        deadline = time.monotonic() + timeout
+        while not lock(handle):
+            if time.monotonic() > deadline:
+                process = holder(handle)
+                who = "another process" if process is None else f"process {process}"
+                raise PackageError(f"The packages in {base} are being changed by {who}; try again when it is done.")
+            time.sleep(0.05)
+        yield
+    finally:
+        unlock(handle)
+        os.close(handle)

@@ -1,0 +1,89 @@
+"""npm and git as processes: their output goes to stderr, and they end with tau, however it ends."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from tau.store.packages.errors import PackageError
+
+LAST_LINES = 40
+PR_SET_PDEATHSIG, SIGKILL = 1, 9
+
+
+def run_program(
+    words: Sequence[str], cwd: Path, *, variables: Mapping[str, str] | None = None, show: Callable[[str], None]
+) -> list[str]:
+    """Run a program and return its last lines. `show` gets each line. Raises PackageError if it fails."""
+    if shutil.which(words[0]) is None:
+        raise PackageError(f"{words[0]} is not on PATH; it is needed for this package.")
+    last: deque[str] = deque(maxlen=LAST_LINES)
+    try:
+        process = subprocess.Popen(
+            list(words),
+            cwd=cwd,
+            env={**os.environ, **(variables or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            preexec_fn=_end_with_parent if sys.platform == "linux" else None,
+        )
+    except OSError as error:
+        raise PackageError(f"{words[0]} cannot be started: {error.strerror or error}") from None
+    assert process.stdout is not None
+    try:
+        with process.stdout as output:
+            for line in output:
+                last.append(line.decode("utf-8", "replace").rstrip())
+                show(last[-1])
+        code = process.wait()
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
+    if code:
+        raise PackageError(_failure(words, code, list(last)))
+    return list(last)
+
+
+def capture(words: Sequence[str], cwd: Path, *, variables: Mapping[str, str] | None = None) -> str:
+    """Run a program that prints a short answer, and return it. Raises PackageError if it fails."""
+    try:
+        done = subprocess.run(
+            list(words),
+            cwd=cwd,
+            env={**os.environ, **(variables or {})},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            preexec_fn=_end_with_parent if sys.platform == "linux" else None,
+        )
+    except OSError as error:
+        raise PackageError(f"{words[0]} cannot be started: {error.strerror or error}") from None
+    if done.returncode:
+        raise PackageError(_failure(words, done.returncode, done.stderr.decode("utf-8", "replace").splitlines()))
+    return done.stdout.decode("utf-8", "replace").strip()
+
+
+def _end_with_parent() -> None:
+    """Runs in the child. A program that outlives a killed tau would go on writing where the next tau cleans up."""
+    import ctypes
+
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, SIGKILL)
+
+
+def _failure(words: Sequence[str], code: int, lines: Sequence[str]) -> str:
+    """One sentence: the program, and the most telling of its last lines."""
+    marked = [line for line in lines if line.startswith(("npm error ", "npm ERR! ", "fatal: ", "error: "))]
+    telling = [
+        line
+        for line in marked
+        if not line.startswith(("npm error A complete log", "npm error code", "npm error errno"))
+    ]
+    reason = next(iter(telling or marked or [line for line in reversed(lines) if line]), "")
+    return f"{os.path.basename(words[0])} failed with code {code}" + (f": {reason}" if reason else "")
