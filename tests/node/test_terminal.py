@@ -10,6 +10,7 @@ from support.in_process_session import play
 from support.node_program import node
 from support.terminal_session import TerminalSession
 from tau.screen.bindings import Bindings
+from tau.screen.extension_ui import WorkingLook
 from tau.screen.input_events import Key
 from tau.screen.lines import plain_text
 from tau.tui import extension_calls
@@ -85,7 +86,7 @@ def test_what_an_extension_shows_arrives_and_its_functions_are_called(
         assert [plain_text(line) for line in state.widget_lines("belowEditor", 40)] == ["one", "two [accent]"]
         assert [plain_text(line) for line in state.widget_lines("aboveEditor", 40)] == ["drawn"]
         assert front_end.titles == ["title"]
-        assert tuple(state.working) == ("Cooking", True, ("*",), 100)
+        assert state.working == WorkingLook("Cooking", True, ("*",), 100)
         assert state.hidden_thinking_label == "Hm"
         assert [plain_text(line) for line in state.header_lines(40) or ()] == ["head"]
         assert [plain_text(line) for line in state.footer_lines(40) or ()] == ["foot"]
