@@ -147,6 +147,8 @@ fuzz: $(READY)  ## mutated lines, edits, sessions and answers, random commands, 
 	@$(PY) tests/long/fuzz_mcp_serve.py $(FUZZ_MESSAGES)
 	@$(PY) tests/long/slow_terminal.py
 	@$(PY) tests/long/serve_fuzz.py $(FUZZ_REQUESTS)
+	@$(PY) tests/long/page_fold.py
+	@$(PY) tests/long/page_payloads.py
 	@$(PY) tests/long/reconnects.py $(FUZZ_RECONNECTS)
 	@$(PY) tests/long/fuzz_acp.py $(FUZZ_ACP)
 	@$(PY) tests/long/acp_kills.py

@@ -38,11 +38,7 @@ SEAMS: Mapping[str, Sequence[tuple[str, str]]] = {
         ("        self.tool_runner.observer = self.observer\n", ""),
         ("        if self.observer is not None:\n            self.observer.run_started()\n", ""),
         ("        if self.observer is not None:\n            self.observer.accepted(trace_parent)\n", ""),
-        (
-            "        if self.observer is not None and not isinstance(event, Update):\n"
-            "            self.observer.on_event(event)\n",
-            "",
-        ),
+        ("        if self.observer is not None:\n            self.observer.on_event(event)\n", ""),
     ),
     "runtime/runs/model_client.py": (
         ("        observed = None if self._observer is None else self._observer.model_call(draft)\n", ""),
@@ -112,7 +108,8 @@ def run(source: Path, job: Job | None, environment: Mapping[str, str], *, count:
         flags = ["--mode", "rpc", "--no-session", "--model", "scripted", "--script", str(folder / "script.json")]
         argv = [*(before if count else ()), sys.executable, "-m", "tau", *flags, "--tools", "ls"]
         own = {"PYTHONPATH": str(source), "PYTHONHASHSEED": "0", "PI_CODING_AGENT_DIR": name, "TAU_WARM_DIR": ""}
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "TAU_", "PI_"))}
+        other = ("OTEL_", "TAU_", "PI_", "PYTHON")
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(other)}
         with subprocess.Popen(
             argv,
             cwd=folder / "work",
@@ -142,10 +139,10 @@ def _converse(process: subprocess.Popen[bytes], job: Job | None) -> float:
     return used.ru_utime + used.ru_stime
 
 
-def without_seams(folder: Path) -> Path:
-    """A copy of tau in which no run has an observer."""
+def copy(folder: Path, changed: Mapping[str, Sequence[tuple[str, str]]]) -> Path:
+    """A copy of tau, with these changes: that files change while it is measured does not matter then."""
     shutil.copytree(ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("__pycache__"))
-    for name, changes in SEAMS.items():
+    for name, changes in changed.items():
         file = folder / "src" / "tau" / name
         text = file.read_text()
         for old, new in changes:
@@ -180,9 +177,8 @@ def sink() -> Iterator[Mapping[str, str]]:
 def off(rounds: int) -> list[tuple[str, float, str, bool]]:
     """Rows: what, the figure, its unit, and whether it holds."""
     with tempfile.TemporaryDirectory() as name:
-        bare, here, all_jobs = without_seams(Path(name)), ROOT / "src", jobs(PIECES, TURNS)
-        for source in (bare, here):
-            run(source, all_jobs["turns"], {}, count=False)  # so that everything is compiled
+        all_jobs = jobs(PIECES, TURNS)
+        here, bare = copy(Path(name) / "with", {}), copy(Path(name) / "none", SEAMS)
 
         def least(source: Path, job: Job | None) -> float:
             return min(run(source, job, {}, count=True).instructions for _ in range(rounds))

@@ -35,7 +35,7 @@ CONTENTS = Path("docs/README.md")
 STYLE = Path("site.css")
 SCRIPT = Path("site.js")
 INDEX = Path("search-index.js")
-PICTURES = {".png", ".svg", ".jpg"}
+PICTURES = {".png", ".svg", ".jpg", ".webp"}
 _COMMENT = re.compile(r"^<!--.*?-->\n", re.MULTILINE | re.DOTALL)
 _SCHEME = re.compile(r"[a-z]+:")
 

@@ -177,6 +177,7 @@ LATE = {
     "store/procfs.py": {"ctypes"},
     "store/trust.py": {"hashlib", "tau.store.packages.configured", "tau.store.packages.layout"},
     "runtime/models/bundled.py": {"importlib.util", "xllamacpp"},
+    "extension_api/launch_node.py": {"_ctypes", "ctypes"},
     "runtime/models/logins.py": {"tau.runtime.login.refresh"},
     "runtime/models/selection.py": {"tau.runtime.models.remedies"},
     "runtime/extensions/lifecycle.py": {"tau.runtime.extensions.provider_logins"},

@@ -3,6 +3,7 @@
     python scripts/ts_extensions/measure.py FOLDER --node PROGRAM [--runs N]
 
 FOLDER is that of load.py. Prints medians and the best of several runs: other work on the machine makes medians worse.
+The time of the CPU is that of all processes from their start to their end, and depends less on other work.
 Memory is the proportional set size (PSS) of all processes; `beside another Node` is measured while one more Node runs,
 which shares the pages of the program.
 """
@@ -57,6 +58,7 @@ return { entries: ctx.sessionManager.getEntries().length, first, again, single: 
 class Cost(NamedTuple):
     ms: float
     mb: float
+    cpu: float  # of all processes until their end, in ms
 
 
 def pss(pid: int) -> float:
@@ -78,8 +80,9 @@ def start(command: list[str], env: dict[str, str], cwd: Path) -> Cost:
     taken = (time.perf_counter() - begun) * 1000
     memory = pss(process.pid)
     process.stdin.close()
-    process.wait()
-    return Cost(taken, memory)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return Cost(taken, memory, (usage.ru_utime + usage.ru_stime) * 1000)
 
 
 def measure(programs: dict[str, list[str]], folder: Path, env: dict[str, str], runs: int) -> dict[str, list[Cost]]:
@@ -92,14 +95,12 @@ def measure(programs: dict[str, list[str]], folder: Path, env: dict[str, str], r
 
 
 def show(name: str, costs: list[Cost]) -> None:
-    ms, mb = [cost.ms for cost in costs], [cost.mb for cost in costs]
-    print(
-        f"{name:<14} {statistics.median(ms):6.0f} ms (best {min(ms):4.0f})   {statistics.median(mb):5.1f} MB",
-        flush=True,
-    )
+    ms, mb, cpu = ([cost[at] for cost in costs] for at in range(3))
+    medians = f"{statistics.median(ms):6.0f} ms (best {min(ms):4.0f})   {statistics.median(mb):5.1f} MB"
+    print(f"{name:<14} {medians}   {statistics.median(cpu):5.0f} ms CPU (best {min(cpu):4.0f})", flush=True)
 
 
-def starts(folder: Path, node: str, runs: int) -> None:
+def starts(folder: Path, node: str, runs: int, only: str) -> None:
     examples = folder / PI / "examples" / "extensions"
     with tempfile.TemporaryDirectory() as name, ModelServer("ok") as server:
         host: Json = {"extensionHost": {"node": node, "loadTimeoutMs": 60_000}}
@@ -110,6 +111,7 @@ def starts(folder: Path, node: str, runs: int) -> None:
             given = [word for file in files for word in ("-e", str(examples / file))]
             programs[f"tau {label}"] = [sys.executable, "-m", "tau", *model, *given]
             programs[f"pi {label}"] = [node, str(folder / PI / "dist" / "cli.js"), *model, *given]
+        programs = {name: command for name, command in programs.items() if only in name}
         for title, other in (("alone", False), ("beside another Node", True)):
             print(title)
             with another_node(node) if other else nullcontext():
@@ -147,9 +149,10 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--node", required=True)
     parser.add_argument("--runs", type=int, default=9)
+    parser.add_argument("--only", default="", help="part of the names of programs, such as tau")
     given = parser.parse_args()
     reads(given.node)
-    starts(given.folder.resolve(), os.path.abspath(given.node), given.runs)
+    starts(given.folder.resolve(), os.path.abspath(given.node), given.runs, given.only)
 
 
 if __name__ == "__main__":

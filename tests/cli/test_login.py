@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import json
 import os
@@ -21,8 +22,9 @@ import pytest
 from support.model_server import NOWHERE, serving
 from support.oauth_server import CLIENT_SECRET, OAuthServer
 from support.rpc_process import surroundings
-from tau.llm.catalog import parse_providers
+from tau.llm.catalog import OAuthClient, parse_providers
 from tau.runtime.app.model_choice import known_models
+from tau.runtime.login.oauth import OAuthFlow
 from tau.runtime.login.refresh import refresh_login
 from tau.store.auth import OAuthLogin
 from tau.store.keys import Keys
@@ -261,6 +263,13 @@ def test_logout_revokes_the_tokens(desk: Desk, server: OAuthServer) -> None:
     logged_in(desk, server, expires=now_ms() + 10**6)
     assert desk.run("logout", "lab")[0] == 0
     assert (server.revoked, desk.stored) == (["refresh-token-0001"], {"other": OTHER})
+
+
+def test_a_server_that_wants_an_empty_secret_of_a_public_client_revokes_too(server: OAuthServer) -> None:
+    server.revoking_needs_secret = True
+    client = OAuthClient(client_id="c", token_url=f"{server.url}/token", revocation_url=f"{server.url}/revoke")
+    asyncio.run(OAuthFlow(client, {}).revoke(OAuthLogin("access", "refresh", 0)))
+    assert server.revoked == ["refresh"]
 
 
 # Refresh.

@@ -82,6 +82,8 @@ def test_install_scripts_run_only_if_they_are_named(tmp_path: Path, registry: Re
     place.tau("install", "npm:tool", "--allow-scripts", "tool")
     assert (place.agent / "npm" / "node_modules" / "tool" / "ran.txt").exists()
     assert place.rows()[0]["changed"] is False
+    entry = json.loads((place.agent / "packages.lock.json").read_text())["packages"]["npm:tool"]
+    assert (entry["scripts"], entry["built"]) == (["tool"], ["tool"])
     refused = place.tau("install", "npm:tool", "--allow-scripts", "other", code=1)
     assert "other: it has no install script" in refused.stderr
 

@@ -164,7 +164,7 @@ class Trial:
                     allowed = (None, VERSIONS[1])
                 words = ("install", self.source) if what == "install" else ("update",)
                 self.run(*words, program=[sys.executable, "-c", KILLER, place, str(count), when])
-                states[f"{when} {place.rpartition('.')[2]} {count}"] = self.check(allowed)
+                states[f"{when} {place.removeprefix('tau.store.packages.')} {count}"] = self.check(allowed)
                 self.run("update")
                 self.repair(VERSIONS[1])
         return states

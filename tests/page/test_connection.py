@@ -12,13 +12,15 @@ import pytest
 
 from export.chromium import Browser
 from page.served_page import ServedPage, Tab
-from support.served import Json
+from tau.core.agent.draft import Draft
+from tau.records.events import AgentSettled, MessageEnd, MessageStart
+from tau.runtime.runs.model_client import UNKNOWN_MODEL
 from tau.serve.web.page import FOLDER
+from tau.wire.unfinished import PartialJson
 
 pytestmark = [pytest.mark.xdist_group("chromium"), pytest.mark.timeout(400)]
 
-WORDS = [f"w{at} " for at in range(60)]
-SLOW: Json = {"blocks": [{"text": WORDS}], "delayMs": 10}
+WORDS = [f"w{at} " for at in range(20)]
 # The modules without the page: what they tell is kept in `heard`, what is folded in `state`.
 HARNESS = """
 (async () => {
@@ -38,7 +40,18 @@ HARNESS = """
     state = s.emptySession(id);
     return connection.attach(id, () => ({stream: state.stream, seq: state.seq, entry: null}));
   };
-  window.ready = true;
+  // Sockets that are deaf neither send nor receive, and no event tells: as after the sleep of a phone.
+  const sockets = [];
+  const send = WebSocket.prototype.send;
+  WebSocket.prototype.send = function (text) {
+    if (!this.deaf) send.call(this, text);
+  };
+  const {get, set} = Object.getOwnPropertyDescriptor(WebSocket.prototype, "onmessage");
+  Object.defineProperty(WebSocket.prototype, "onmessage", {get, set(handler) {
+    sockets.push(this);
+    set.call(this, handler && ((event) => this.deaf || handler(event)));
+  }});
+  window.fallAsleep = () => sockets.forEach((socket) => { socket.deaf = true; });
 })()
 """
 
@@ -55,7 +68,7 @@ def modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def host(tmp_path: Path, modules: Path, browser: Browser) -> Iterator[ServedPage]:
-    with ServedPage(tmp_path, SLOW, page=modules) as host:
+    with ServedPage(tmp_path, {"text": "ok"}, page=modules) as host:
         yield host
 
 
@@ -106,15 +119,25 @@ def test_a_connection_that_is_lost_in_the_middle_of_an_answer_misses_nothing(tab
     session = host.open()
     logged_in(tab, host)
     tab.run(f"join({json.dumps(session)})")
-    tab.run("connection.request({type: 'prompt', message: 'go'})")
-    for connections, words in enumerate((5, 20, 35), 2):
-        tab.until(f"(state.partial?.blocks[0]?.text ?? '').split(' ').length > {words}")
+    stream = host.live(session).stream
+    draft = Draft(UNKNOWN_MODEL, 1, PartialJson)
+
+    async def publish(*events: Any) -> None:
+        for event in events:
+            stream.publish(event)
+
+    host.call(publish(MessageStart(draft.begin().message), draft.open("text")))
+    for connections in (2, 3, 4):
+        host.call(publish(*(draft.add(0, word) for word in WORDS)))
         host.cut()
+        host.call(publish(*(draft.add(0, word) for word in WORDS)))
         tab.until(f"heard.status.filter((one) => one === 'online').length === {connections}")
-    tab.until("state.settled")
+    tab.until(f"state.seq === {stream.last}")
+    assert tab.run("state.partial.blocks[0].text") == "".join(WORDS) * 6
     assert tab.run("heard.snapshots") == ["new"]  # resumed by number, each time
-    assert tab.run("heard.types.filter((type) => type === 'message_end').length") == 2
-    assert host.messages(session, "assistant") == ["".join(WORDS)]
+    host.call(publish(MessageEnd(draft.message("stop")), AgentSettled()))
+    tab.until("state.settled")
+    assert tab.run("heard.types.filter((type) => type === 'message_end').length") == 1
 
 
 @pytest.mark.promise("N09")
@@ -182,15 +205,7 @@ def test_a_connection_that_is_dead_after_sleep_is_noticed_when_the_page_is_shown
     session = host.open()
     logged_in(tab, host)
     tab.run(f"join({json.dumps(session)})")
-    # Nothing arrives any more, and no event tells: as after the sleep of a phone.
-    tab.run("""(() => {
-      const send = WebSocket.prototype.send;
-      let asleep = true;
-      WebSocket.prototype.send = function (text) {
-        if (text.includes('"hello"')) asleep = false; // another connection
-        if (!asleep) send.call(this, text);
-      };
-    })()""")
+    tab.run("fallAsleep()")
     tab.run("document.dispatchEvent(new Event('visibilitychange'))")
     tab.until("heard.status.filter((one) => one === 'online').length === 2")
     tab.run("connection.request({type: 'prompt', message: 'awake'})")

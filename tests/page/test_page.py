@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,13 @@ import pytest
 
 from export.chromium import Browser
 from page.served_page import ServedPage, Tab
+from serve.serve_process import ServeProcess
 from support.rpc_process import calls, endless
 from support.served import Json
 
 pytestmark = [pytest.mark.xdist_group("chromium"), pytest.mark.timeout(400)]
 
 WORDS = [f"w{at} " for at in range(40)]
-SLOW: Json = {"blocks": [{"text": WORDS}], "delayMs": 15}
 TEXT = "".join(WORDS).strip()
 LONG_LINE = "x" * 400
 Hosts = Callable[..., ServedPage]
@@ -57,8 +58,10 @@ def write(tab: Tab, text: str, key: str = "Enter") -> None:
     tab.key(key)
 
 
-def settled(tab: Tab) -> None:
+def settled(tab: Tab, last: str = "") -> None:
+    """Wait until nothing runs and the card with the last text is there."""
     tab.until("document.documentElement.dataset.busy === 'false' && !document.querySelector('#live article')")
+    tab.until(f"document.getElementById('log').textContent.includes({json.dumps(last)})")
 
 
 def times(tab: Tab, text: str) -> int:
@@ -66,50 +69,43 @@ def times(tab: Tab, text: str) -> int:
     return int(tab.run(f"document.getElementById('main').innerText.split({json.dumps(text)}).length - 1"))
 
 
-def test_an_answer_is_streamed_as_text_and_becomes_a_card(tab: Tab, serve: Hosts) -> None:
-    thinks: Json = {"blocks": [{"thinking": "I think."}, {"text": [*WORDS, "**bold**"]}], "delayMs": 15}
-    host = serve(thinks)
+def test_an_answer_is_streamed_as_text_and_becomes_a_card_when_it_is_stopped(tab: Tab, serve: Hosts) -> None:
+    blocks = [{"thinking": "I think."}, {"text": [*WORDS, "**bold**"]}]
+    host = serve({"blocks": blocks, "hangAfter": len(WORDS) + 2})
     session = host.open()
     shown(tab, host, session)
     write(tab, "say words")
-    tab.until("document.querySelector('#live .text')?.textContent.includes('w3 ')")
-    assert not tab.text("#live .text").endswith("bold**")
+    tab.until("document.querySelector('#live .text')?.textContent.includes('**bold**')")
     assert tab.run("document.documentElement.dataset.busy") == "true"
-    settled(tab)
-    assert tab.run("document.querySelector('#log article:last-of-type strong').textContent") == "bold"
+    assert "I think." in tab.text("#live .thinking")
+    tab.click("#abort")
+    settled(tab, "bold")
+    assert tab.run("document.querySelector('#log strong').textContent") == "bold"
     assert (times(tab, TEXT), times(tab, "say words")) == (1, 1)
     assert host.messages(session) == ["say words"]
+    assert not host.live(session).streaming
 
 
-def test_a_message_during_a_run_steers_it_and_another_is_queued(tab: Tab, serve: Hosts) -> None:
-    host = serve({**calls("echo one"), "delayMs": 300}, SLOW, {"text": "the end"})
+def test_a_message_during_a_run_steers_it_and_another_is_queued(tab: Tab, serve: Hosts, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    host = serve(calls(f"cat {pipe}"), {"text": "after the step"}, {"text": "the end"})
     session = host.open()
     shown(tab, host, session)
     write(tab, "go")
-    tab.until("document.documentElement.dataset.busy === 'true'")
+    tab.until("document.querySelector('.call .running')")
     write(tab, "turn left")
-    tab.until("!document.querySelector('#queue').hidden")
-    assert "turn left" in tab.text("#queue")
+    tab.until("document.querySelector('#queue').textContent.includes('turn left')")
     tab.run("document.getElementById('prompt').focus()")
     tab.type("and then")
     tab.key("Enter", modifiers=1)  # Alt
     tab.until("document.querySelector('#queue').textContent.includes('and then')")
-    settled(tab)
+    assert tab.run("document.getElementById('queue').checkVisibility()")
+    pipe.write_text("let go")
+    settled(tab, "the end")
     assert host.messages(session) == ["go", "turn left", "and then"]
     assert tab.run("document.querySelector('#queue').hidden")
-    assert times(tab, "the end") == 1
-
-
-def test_a_run_is_stopped_and_what_was_said_stays(tab: Tab, serve: Hosts) -> None:
-    host = serve(endless("never ", "ending"))
-    session = host.open()
-    shown(tab, host, session)
-    write(tab, "go")
-    tab.until("document.querySelector('#live .text')?.textContent.includes('ending')")
-    tab.click("#abort")
-    settled(tab)
-    assert times(tab, "never ending") == 1
-    assert not host.live(session).streaming
+    assert (times(tab, "after the step"), times(tab, "the end")) == (1, 1)
 
 
 @pytest.mark.promise("N08")
@@ -129,44 +125,61 @@ def test_a_permission_question_is_on_two_pages_and_the_first_answer_ends_it(
     other.run(f"{allow}.click()")
     for page in (tab, other):
         page.until("!document.querySelector('.ask')")
-        settled(page)
+        settled(page, "ran it")
         assert times(page, "ran it") == 1
         page.until("document.getElementById('log').textContent.includes('secret-output')")
     other.close()
 
 
 @pytest.mark.promise("N10")
-def test_a_page_that_is_reloaded_in_the_middle_of_a_run_loses_and_doubles_nothing(tab: Tab, serve: Hosts) -> None:
-    host = serve(calls("echo first-result"), {**SLOW, "delayMs": 40}, {"text": "the end"})
+def test_a_page_that_is_reloaded_in_the_middle_of_a_run_loses_and_doubles_nothing(
+    tab: Tab, serve: Hosts, tmp_path: Path
+) -> None:
+    """While a tool runs, and while an answer streams: each holds until the test lets it go on."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    waits: Json = {"blocks": [{"text": WORDS}, {"tool": "bash", "arguments": {"command": f"cat {pipe}"}}]}
+    host = serve(waits, endless(*WORDS, "and more"))
     session = host.open()
     shown(tab, host, session)
     write(tab, "go")
-    for words in (3, 12, 20):
-        tab.until(f"(document.querySelector('#live .text')?.textContent ?? '').includes('w{words} ')")
-        tab.reload()
-        tab.until("document.documentElement.dataset.connection === 'online'")
-    tab.until("document.querySelector('#live .text')")
-    settled(tab)
-    assert (times(tab, TEXT), times(tab, "w5 "), times(tab, "w20 ")) == (1, 1, 1)
+    tab.until("document.querySelector('.call .running')")
+    reload(tab)
+    tab.until("document.querySelector('#log .call .running, #live .call .running')")
+    assert (times(tab, TEXT), tab.run("document.querySelectorAll('#log article.user').length")) == (1, 1)
+    pipe.write_text("let go")
+    streamed = "document.querySelector('#live .text')?.textContent"
+    tab.until(f"{streamed}?.includes('and more')")
+    reload(tab)
+    tab.until(f"{streamed} === {json.dumps(''.join(WORDS) + 'and more')}")
+    assert (times(tab, "let go"), times(tab, TEXT)) == (1, 2)
+    tab.click("#abort")
+    settled(tab, "and more")
+    assert (times(tab, TEXT), times(tab, "and more"), times(tab, "let go")) == (2, 1, 1)
     assert tab.run("document.querySelectorAll('#log article.user').length") == 1
 
 
+def reload(tab: Tab) -> None:
+    tab.reload()
+    tab.until("document.documentElement.dataset.connection === 'online' && document.querySelector('#log article')")
+
+
 def test_a_page_without_a_network_comes_back_to_the_right_transcript(tab: Tab, serve: Hosts) -> None:
-    host = serve(SLOW, {"text": "while you were away"})
+    host = serve(endless(*WORDS), {"text": "while you were away"})
     session = host.open()
     shown(tab, host, session)
     write(tab, "go")
-    tab.until("document.querySelector('#live .text')?.textContent.includes('w5 ')")
+    tab.until("document.querySelector('#live .text')?.textContent.includes('w39')")
     tab.offline(True)
     host.cut()
     tab.until("document.documentElement.dataset.connection === 'offline'")
     tab.until("document.querySelector('#banner').textContent.includes('offline')")
+    host.command(session, "abort")
     host.call(host.live(session).handle.runs.idle())
     host.run(session, "more")
     tab.offline(False)
     tab.until("document.documentElement.dataset.connection === 'online'")
-    tab.until("document.getElementById('log').textContent.includes('while you were away')")
-    settled(tab)
+    settled(tab, "while you were away")
     assert (times(tab, TEXT), times(tab, "while you were away")) == (1, 1)
     assert tab.text("#banner") == ""
 
@@ -258,7 +271,7 @@ def test_everything_can_be_done_with_the_keyboard(tab: Tab, serve: Hosts) -> Non
     tab.until("document.querySelector('#live .text')?.textContent.includes('on and on')")
     tab.until("document.activeElement.id === 'prompt'")  # and gives it back
     tab.key("Escape")
-    settled(tab)
+    settled(tab, "on and on")
     assert times(tab, "by-keyboard") >= 1
     tab.key("k", modifiers=2)  # Ctrl
     tab.until("document.activeElement.id === 'filter'")
@@ -275,7 +288,7 @@ def reach(tab: Tab, condition: str, direction: int = 1) -> None:
 
 @pytest.mark.promise("N12")
 def test_a_page_that_may_only_watch_shows_no_controls(tab: Tab, serve: Hosts) -> None:
-    host = serve(calls("echo x"), SLOW, permissions="ask", answer_timeout_s=30.0)
+    host = serve(calls("echo x"), permissions="ask", answer_timeout_s=30.0)
     session = host.open()
     shown(tab, host, session, "watch")
     host.command(session, "prompt", message="go")
@@ -287,14 +300,22 @@ def test_a_page_that_may_only_watch_shows_no_controls(tab: Tab, serve: Hosts) ->
     assert host.messages(session) == ["go"]
 
 
-@pytest.mark.promise("N14")
-def test_a_page_whose_login_is_revoked_ends_with_a_sentence(tab: Tab, serve: Hosts) -> None:
-    host = serve(SLOW)
-    session = host.open()
-    shown(tab, host, session)
-    host.server.credentials.revoke("Chrome on Linux")
-    host.notice_revocations()
-    tab.until("!document.querySelector('#login').hidden")
-    assert "revoked" in tab.text("#login-error") and "tau serve url" in tab.text("#login-error")
-    assert tab.run("document.querySelector('#app').hidden")
-    assert tab.run("document.getElementById('log').childElementCount") == 0
+@pytest.mark.promise("N14", "N15")
+def test_the_address_of_a_host_logs_in_and_a_revoked_login_ends_the_page_with_a_sentence(
+    tab: Tab, tmp_path: Path
+) -> None:
+    """With `tau serve` as people start it."""
+    with ServeProcess(tmp_path, answers=({"text": "hello from a process"},)) as host:
+        session = host.ask("POST", "/v1/sessions", {}).json["session"]
+        tab.visit(host.command("serve", "url").stdout.strip())
+        tab.until("document.documentElement.dataset.connection === 'online'")
+        assert "#k=" not in tab.run("location.href")
+        show(tab, session)
+        write(tab, "hello")
+        settled(tab, "hello from a process")
+        assert host.command("serve", "token", "revoke", "Chrome on Linux").returncode == 0
+        tab.until("!document.querySelector('#login').hidden")
+        assert "revoked" in tab.text("#login-error") and "tau serve url" in tab.text("#login-error")
+        assert tab.run("document.querySelector('#app').hidden")
+        assert tab.run("document.getElementById('log').childElementCount") == 0
+        assert host.errors == ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -113,6 +114,20 @@ async def test_a_websocket_works_without_our_listener(tmp_path: Path) -> None:
             async with asyncio.timeout(WITHIN):
                 await connection.wait_closed()
             assert connection.close_code == 1008
+
+
+async def test_the_page_works_under_a_prefix(tmp_path: Path) -> None:
+    async with mounted(tmp_path) as port:
+
+        async def get(path: str) -> Answer:
+            return Answer(await ask(port, request("GET", f"/deep/below/{path}", port, "Connection: close", token="")))
+
+        index = (await get("")).body.decode()
+        addresses = re.findall(r'(?:href|src)="([^"#]+)"', index)
+        assert "static/app.js" in addresses and not [one for one in addresses if one.startswith(("/", "http"))]
+        for address in addresses:
+            if not address.startswith("data:"):
+                assert (await get(address)).status == 200
 
 
 def test_hosts_must_be_named(tmp_path: Path) -> None:

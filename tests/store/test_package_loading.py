@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tau.store.packages.digests import content_digest
+from tau.store.packages.extensions import found_extensions
 from tau.store.packages.loading import load_packages
 from tau.store.packages.lock_file import LockEntry, change_lock, read_lock
 from tau.store.packages.marks import quick_mark
@@ -213,6 +214,17 @@ def test_the_files_of_a_project_are_compared_even_if_sizes_and_times_fit(place: 
     os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
     assert quick_mark(kit) == read_lock(place / "work" / ".pi" / "packages.lock.json")["npm:kit"].mark
     assert names(place, [], ["npm:kit"])[0] == {}
+
+
+def test_an_extension_whose_install_scripts_were_not_run_has_a_hint(place: Path) -> None:
+    kit = make(of_user(place), KIT)
+    entry = LockEntry(source="npm:kit", files=content_digest(kit), scripts=["one", "two"], built=["one"])
+    change_lock(place / "agent" / "packages.lock.json", lambda entries: {"npm:kit": entry})
+    files = load_packages({"user": ["npm:kit"]}, place / "agent", place / "work").files["extensions"]
+    hints = {one.hint for one in found_extensions(files, None)}
+    assert hints == {
+        "Install scripts that were not run may be why; to run them: tau install npm:kit --allow-scripts two"
+    }
 
 
 def test_both_states_of_an_exchange_are_valid(place: Path) -> None:

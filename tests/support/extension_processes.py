@@ -25,6 +25,7 @@ class Found(NamedTuple):
     given: bool = False
     content: Mapping[str, str] | None = None
     package: Path | None = None
+    hint: str = ""
 
 
 class Lab:

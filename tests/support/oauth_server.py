@@ -31,6 +31,7 @@ class OAuthServer:
         self.tokens: set[str] = set()
         self.refresh_tokens: set[str] = set()
         self.revoked: list[str] = []
+        self.revoking_needs_secret = False  # a public client then sends an empty one
         self.lifetime: float | None = 3600
         self.rotates = True
         self.refuses_login = False
@@ -158,12 +159,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["content-length"])).decode()
-        form = {name: values[0] for name, values in parse_qs(body).items()}
+        form = {name: values[0] for name, values in parse_qs(body, keep_blank_values=True).items()}
         match urlsplit(self.path).path:
             case "/token":
                 self._json(*self.oauth.token(form))
             case "/device":
                 self._json(200, self.oauth.device())
+            case "/revoke" if self.oauth.revoking_needs_secret and "client_secret" not in form:
+                self._json(400, {"error": "invalid_request"})
             case "/revoke":
                 self.oauth.revoked.append(form["token"])
                 self._json(200, {})

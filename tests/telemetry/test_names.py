@@ -12,6 +12,7 @@ from opentelemetry.semconv._incubating.metrics import gen_ai_metrics
 from tau.errors import Aborted, ModelError
 from tau.runtime.telemetry import names
 from tau.runtime.telemetry.error_types import type_of, type_of_text
+from tau.runtime.telemetry.start import _check_stability
 
 GENERAL = {"exception.type", "server.address", "server.port", "http.response.status_code", "error.type"}
 # In the text of the conventions, and not in the package of their names.
@@ -73,3 +74,12 @@ def test_a_failure_is_a_class_and_not_a_message(text: str, status: int | None, k
 
 def test_an_abort_is_a_class_of_its_own() -> None:
     assert type_of(Aborted()) == "aborted"
+
+
+@pytest.mark.parametrize(
+    ("value", "warned"),
+    [("gen_ai", True), ("gen_ai_latest_experimental", False), ("http,database", False), ("", False)],
+)
+def test_older_names_are_not_known(value: str, warned: bool, caplog: pytest.LogCaptureFixture) -> None:
+    _check_stability({"OTEL_SEMCONV_STABILITY_OPT_IN": value})
+    assert ("tau knows only the names of gen_ai_latest_experimental" in caplog.text) is warned

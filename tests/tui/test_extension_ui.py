@@ -9,6 +9,7 @@ from typing import Any
 from support.in_process_session import play
 from support.terminal_session import TerminalSession
 from tau.screen.bindings import Bindings
+from tau.screen.extension_ui import WorkingLook
 from tau.screen.input_events import Key
 from tau.screen.lines import Span, plain_text
 from tau.tui.extension_calls import ExtensionCalls, Item
@@ -62,7 +63,7 @@ def test_everything_that_an_extension_shows_arrives(tmp_path: Path) -> None:
         assert state.status_lines(40) == [(Span("[", "accent"), Span("busy]", "accent"))]
         assert [plain_text(line) for line in state.widget_lines("belowEditor", 40)] == ["one", "two"]
         assert front_end.titles == ["title"]
-        assert tuple(state.working) == ("Cooking", False, ("*",), 100)
+        assert state.working == WorkingLook("Cooking", False, ("*",), 100)
         assert state.hidden_thinking_label == "Hm"
         assert [plain_text(line) for line in state.header_lines(40) or ()] == ["head"]
         assert [plain_text(line) for line in state.footer_lines(40) or ()] == ["foot"]

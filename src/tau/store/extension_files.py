@@ -47,6 +47,7 @@ class FoundExtension(Value):
     base: Path | None = None  # the folder that contains `extensions`, if it was found there; None if it was named
     package: Path | None = None  # see ExtensionPath
     brought_by: str | None = None  # the source of the package that offers it; `base` is its folder then
+    hint: str = ""  # what to add to the message if it cannot be loaded
 
     @property
     def source(self) -> str:

@@ -35,6 +35,7 @@ class PackageFile(Value):
     base: Path
     used: bool = True  # False if the filters of the settings turn it off
     whole: bool = False  # a local folder or file that is one extension
+    unbuilt: Sequence[str] = ()  # packages it needs whose install scripts were not run
 
 
 class PackageResources(Value):

@@ -60,6 +60,11 @@ class Completions:
         self.cancel()
         self._task = asyncio.get_running_loop().create_task(self.answer(query))
 
+    @property
+    def pending(self) -> bool:
+        """Proposals may come at any moment."""
+        return self._task is not None and not self._task.done()
+
     def cancel(self) -> None:
         if self._task:
             self._task.cancel()

@@ -46,9 +46,9 @@ class Display:
         """Call `callback` after each frame."""
         self._after_frame = callback
 
-    def changed(self, *, at_once: bool = False) -> None:
-        """The view has changed: paint it soon."""
-        self._frames.request(at_once=at_once)
+    def changed(self, *, at_once: bool = False, in_turn: bool = False) -> None:
+        """The view has changed: paint it soon (FrameScheduler.request)."""
+        self._frames.request(at_once=at_once, in_turn=in_turn)
 
     def paint(self) -> None:
         """Paint now: the first frame."""

@@ -27,8 +27,12 @@ class FrameScheduler:
         self._is_next = False  # the waiting frame is painted in this turn of the loop, or the next
         self.paused = False  # during a resize, or while another program has the terminal
 
-    def request(self, *, at_once: bool = False) -> None:
-        """Paint soon. Requests that come before the frame are part of it."""
+    def request(self, *, at_once: bool = False, in_turn: bool = False) -> None:
+        """Paint soon. Requests that come before the frame are part of it.
+
+        `at_once` does not wait for the interval. `in_turn` paints in this turn of the loop, if there is one, and not in
+        the next iteration: only if no task that was just started is about to change the view.
+        """
         if self._is_next or (self._waiting is not None and not at_once):
             return  # the waiting frame comes no later than one for this request would
         loop = asyncio.get_running_loop()
@@ -39,10 +43,10 @@ class FrameScheduler:
             return
         self.cancel()
         self._is_next = True
-        if at_once:
-            call_in_turn(loop, self._next_frame)  # when all keys that were read together are handled
+        if in_turn:
+            call_in_turn(loop, self._next_frame)
         else:
-            loop.call_soon(self._next_frame)  # with all pieces that were read together
+            loop.call_soon(self._next_frame)
 
     def _next_frame(self) -> None:
         if self._is_next:  # otherwise it was cancelled

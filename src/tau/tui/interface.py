@@ -236,7 +236,7 @@ class Interface:
             elif isinstance(event, Focus):
                 self._notices.on_focus(event.gained)
         self._keyboard.handle([event for event in events if not isinstance(event, Reply | Focus)])
-        self.changed()
+        self._display.changed(at_once=True, in_turn=not self._input.completions.pending)
 
     def _on_offer(self, query: Query, proposals: Sequence[Proposal]) -> None:
         self._keyboard.offer(query, proposals)

@@ -47,6 +47,10 @@ class ExtensionFile(Protocol):
     def package(self) -> Path | None:
         """The folder of an extension in TypeScript, if it has one of its own."""
 
+    @property
+    def hint(self) -> str:
+        """What to add to the message if it cannot be loaded."""
+
 
 class RunningExtensions:
     """The loaded file extensions of a session."""
@@ -90,7 +94,7 @@ class RunningExtensions:
             if closed is None and (item.given or not isinstance(end, ExtensionFailure)):
                 await self.stop()
                 raise ExtensionFailure(f"Failed to load extension {child.path}: {end}") from end
-            self._extensions.report(child.path, "load", str(end))
+            self._extensions.report(child.path, "load", f"{end} {item.hint}".rstrip())
             child.give_up(str(end), (closed or {}).get(child.path, ()))
         if unsupported:
             names = ", ".join(child.path for child in unsupported)

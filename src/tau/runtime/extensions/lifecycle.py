@@ -58,6 +58,9 @@ if TYPE_CHECKING:
         def brought_by(self) -> str | None: ...
 
         @property
+        def hint(self) -> str: ...
+
+        @property
         def base(self) -> Path | None: ...
 
         @property

@@ -150,7 +150,10 @@ class OAuthFlow:
         if self._client.revocation_url is None:
             return
         token, kind = (login.refresh, "refresh_token") if login.refresh else (login.access, "access_token")
-        response = await self._post(self._client.revocation_url, {"token": token, "token_type_hint": kind})
+        fields = {"token": token, "token_type_hint": kind}
+        response = await self._post(self._client.revocation_url, fields)
+        if response.status == 400 and self._secret is None:  # servers of the Python SDK for MCP require the field
+            response = await self._post(self._client.revocation_url, {**fields, "client_secret": ""})
         if response.status != 200:
             raise self._refused("The server did not revoke the login", response, token)
 

@@ -241,15 +241,15 @@ class Session:
     def publish(self, event: Event | Update) -> Awaitable[None] | None:
         """Publish an event: every event passes through here, first into the log, then to the client."""
         if isinstance(event, Update):
-            pass  # most events are updates
-        elif isinstance(event, MessageEnd):
+            return self._notify(event)  # most events are updates
+        if isinstance(event, MessageEnd):
             self.log.append_message(event.message)
             self.schedule_sync()
         elif isinstance(event, AgentSettled):
             if self.settings.compat.keep_bash_after == "run":
                 self.user_bash.flush()
             self.schedule_sync()
-        if self.observer is not None and not isinstance(event, Update):
+        if self.observer is not None:
             self.observer.on_event(event)
         return self._notify(event)
 

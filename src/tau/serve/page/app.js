@@ -145,8 +145,9 @@ async function start() {
 function showLogin(problem) {
   connection?.close();
   connection = null;
-  session = null;
-  transcript.close();
+  leave();
+  list = emptyList();
+  sessions.update(list, null);
   $("app").hidden = true;
   $("start").hidden = false;
   $("loading").hidden = true;
@@ -199,17 +200,18 @@ async function statusChanged(now) {
 
 function received(record) {
   if (record.type.startsWith("session_") && record.seq === undefined) {
-    const cost = list.sessions.find((row) => row.id === session?.id)?.clients;
+    const clients = list.sessions.find((row) => row.id === session?.id)?.clients;
     list = foldList(list, record);
     sessions.update(list, session?.id);
     const row = list.sessions.find((one) => one.id === session?.id);
-    if (row && row.clients !== cost) askWho();
+    if (row && row.clients !== clients) askWho();
     if (record.type === "session_opened") loadListSoon();
     showElsewhere();
     return;
   }
   if (record.type === "attach_failed") {
     stored = record.error;
+    root.dataset.attached = "false";
     return showBanner();
   }
   if (session) show(fold(session, record));
@@ -254,6 +256,18 @@ function routed() {
 
 addEventListener("hashchange", routed);
 
+// Show no session any more.
+function leave() {
+  opening++;
+  composer.reset(session?.id, null);
+  session = null;
+  stored = null;
+  transcript.close();
+  questions.update([]);
+  $("banner").replaceChildren();
+  $("who").replaceChildren();
+}
+
 function showNothing() {
   $("title").textContent = "tau";
   $("place").textContent = "";
@@ -266,12 +280,12 @@ function showNothing() {
 
 async function openSession(id) {
   const turn = ++opening;
+  composer.reset(session?.id, id);
   session = emptySession(id);
   stored = null;
   cwd = list.sessions.find((row) => row.id === id)?.cwd ?? "";
   root.dataset.session = id;
   setDrawer(false);
-  composer.reset();
   questions.update([]);
   composer.update(session, null);
   showWidgets(session.ui);
@@ -279,7 +293,8 @@ async function openSession(id) {
   showHead();
   showFigures(null);
   sessions.update(list, id);
-  const cards = transcript.open(id).catch((error) => turn === opening && failed(error));
+  root.dataset.attached = "true";
+  const cards = transcript.open(id).catch((error) => turn === opening && error.status !== 404 && failed(error));
   const position = () => ({stream: session.stream, seq: session.seq, entry: session.loaded ? transcript.leaf : null});
   try {
     const attached = await connection.attach(id, position);
@@ -292,7 +307,9 @@ async function openSession(id) {
   } catch (error) {
     if (turn !== opening) return;
     stored = error.message;
+    root.dataset.attached = "false";
     await cards;
+    showHead();
     askFigures();
   }
   showBanner();
@@ -306,7 +323,7 @@ const askState = () =>
 
 function showHead() {
   const row = list.sessions.find((one) => one.id === session?.id);
-  const name = session?.state.sessionName || (row ? titleOf(row) : session ? "New session" : "tau");
+  const name = session?.state.sessionName || (row ? titleOf(row) : stored ? "Session" : session ? "New session" : "tau");
   if ($("title").textContent !== name) $("title").textContent = name;
   document.title = session?.dialogs.length ? `? ${name}` : isBusy(session ?? emptySession("")) ? `… ${name}` : `${name} – tau`;
   $("place").textContent = cwd || row?.cwd || "";
@@ -424,11 +441,8 @@ async function closeSession() {
   const id = session.id;
   try {
     await connection.request({type: "close_session", session: id, ...(running ? {abort: true} : {})});
-    opening++;
-    session = null;
     connection.detach();
-    transcript.close();
-    questions.update([]);
+    leave();
     history.replaceState(null, "", location.pathname + location.search);
     showNothing();
     loadList(false);
@@ -463,7 +477,7 @@ function runBash(command, exclude) {
   connection
     .request({type: "bash", id, command, ...(exclude ? {excludeFromContext: true} : {})})
     .catch(failed)
-    .then(() => show({...withoutBash(session, id), finished: session.finished + 1}));
+    .then(() => session && show({...withoutBash(session, id), finished: session.finished + 1}));
 }
 
 const onMenu = {

@@ -30,6 +30,7 @@ export class Composer {
   #asked = 0;
   #history = [];
   #place = 0;
+  #drafts = new Map(); // session id -> [text, images]; only in memory
 
   constructor(connection, actions) {
     this.#connection = connection;
@@ -52,6 +53,7 @@ export class Composer {
       this.#addImages(target.files);
       target.value = "";
     });
+    $("model").addEventListener("focus", () => this.#actions.stateChanged()); // another page may have changed it
     $("model").addEventListener("change", ({target}) => this.#setModel(target.value));
     $("thinking").addEventListener("change", ({target}) => this.#setThinking(target.value));
     this.#menu.addEventListener("mousedown", (event) => {
@@ -65,11 +67,16 @@ export class Composer {
     return Boolean(this.#state?.state.isStreaming || this.#state?.state.isCompacting);
   }
 
-  // Another session is shown.
-  reset() {
+  // Another session is shown. What was written for the one before waits for it.
+  reset(before, now) {
+    if (before === now) return;
+    this.#drafts.set(before, [this.#prompt.value, this.#images]);
+    [this.#prompt.value, this.#images] = this.#drafts.get(now) ?? ["", []];
     this.#state = null;
     this.#commands = null;
     this.#hideMenu();
+    this.#showImages();
+    this.#grow();
   }
 
   async attached(drives) {

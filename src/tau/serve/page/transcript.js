@@ -121,7 +121,7 @@ export class Transcript {
   #ended = []; // live messages whose cards are not here yet
   #tools = new Map(); // tool call id -> {element, ...}
   #frame = 0;
-  #settling = false;
+  #top = 0; // how far the reader had scrolled at the last look
 
   constructor(get, {onEmpty}) {
     this.#get = get;
@@ -133,7 +133,8 @@ export class Transcript {
       root: this.#scroller,
       rootMargin: "1500px 0px 0px 0px",
     }).observe(this.#earlier);
-    new ResizeObserver(() => this.#keepEnd()).observe(this.#scroller);
+    const resized = new ResizeObserver(() => this.#keepEnd());
+    for (const element of [this.#scroller, this.#log, this.#live]) resized.observe(element);
     this.#log.addEventListener("click", (event) => this.#clicked(event));
   }
 
@@ -330,6 +331,7 @@ export class Transcript {
     const top = anchor.getBoundingClientRect().top;
     this.#log.prepend(...sections);
     this.#scroller.scrollTop += anchor.getBoundingClientRect().top - top;
+    this.#top = this.#scroller.scrollTop;
     setTimeout(() => this.#log.removeAttribute("aria-live"), 200);
   }
 
@@ -339,10 +341,12 @@ export class Transcript {
   }
 
   #clicked(event) {
-    const when = event.target.closest("a.when, a[href^='#']");
-    if (!when) return;
-    event.preventDefault(); // the fragment names the session
-    document.getElementById(decodeURIComponent(when.hash.slice(1)))?.scrollIntoView({block: "start"});
+    const link = event.target.closest("a[href]");
+    if (!link) return;
+    event.preventDefault(); // the page stays, and its fragment names the session
+    if (link.getAttribute("href").startsWith("#")) {
+      document.getElementById(decodeURIComponent(link.hash.slice(1)))?.scrollIntoView({block: "start"});
+    } else if (/^(https?|mailto):$/.test(link.protocol)) open(link.href, "_blank", "noopener,noreferrer");
   }
 
   // What streams
@@ -493,17 +497,17 @@ export class Transcript {
   // The end of the conversation
 
   #scrolled() {
-    if (this.#settling) return;
     const {scrollHeight, scrollTop, clientHeight} = this.#scroller;
-    this.#follows = scrollHeight - scrollTop - clientHeight < NEAR_END;
+    if (scrollHeight - scrollTop - clientHeight < NEAR_END) this.#follows = true;
+    else if (scrollTop < this.#top) this.#follows = false; // only a reader scrolls up
+    this.#top = scrollTop;
     this.#latest.hidden = this.#follows;
   }
 
   #keepEnd() {
     if (!this.#follows) return;
-    this.#settling = true;
     this.#scroller.scrollTop = this.#scroller.scrollHeight;
-    requestAnimationFrame(() => (this.#settling = false));
+    this.#top = this.#scroller.scrollTop;
   }
 }
 

@@ -30,7 +30,16 @@ def _found(one: ExtensionPath, file: PackageFile, content: Mapping[str, str] | N
         file.base,
         _node_package(one, file.base),
         file.source,
+        _hint(file),
     )
+
+
+def _hint(file: PackageFile) -> str:
+    """What to say if the extension cannot be loaded: a native module lacks its binary until a script makes it."""
+    if not file.unbuilt:
+        return ""
+    flags = " ".join(f"--allow-scripts {name}" for name in file.unbuilt)
+    return f"Install scripts that were not run may be why; to run them: tau install {file.source} {flags}"
 
 
 def _node_package(one: ExtensionPath, base: Path) -> Path | None:

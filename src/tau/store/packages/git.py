@@ -56,12 +56,12 @@ class GitFolder:
         return [name for name in names if name not in WRITTEN_BY_NPM and not name.startswith("node_modules")]
 
     def install(
-        self, allowed_scripts: Sequence[str], *, force: bool, before: Callable[[Path], None]
+        self, allowed_scripts: Sequence[str], *, force: bool, before: Callable[[Path, Packages], None]
     ) -> Packages | None:
         """Make the folder have what the source says: the ref, or the newest state. Raises PackageError or OSError.
 
-        `before` is called with the new state before it replaces the old one. Returns the installed dependencies; None
-        if the folder has the state already.
+        `before` is called with the new state and its dependencies before it replaces the old one. Returns the
+        dependencies; None if the folder has the state already.
         """
         is_new = not self.folder.exists()
         if is_new:
@@ -80,7 +80,7 @@ class GitFolder:
                 elif not self._update(copy) and not force and not allowed_scripts:
                     return None
                 packages = self._finish(copy, allowed_scripts)
-                before(copy)
+                before(copy, packages)
                 exchange(copy, self.folder)
                 self._marker.unlink(missing_ok=True)
                 return packages

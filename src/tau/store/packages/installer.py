@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from tau.core.packages.sources import GitSource, LocalSource, NpmSource, Source
@@ -17,13 +17,13 @@ from tau.records.base import UNSET, Value, replace
 from tau.store.packages.busy import WAIT_S, exclusive
 from tau.store.packages.configured import ConfiguredPackage
 from tau.store.packages.digests import content_digest
-from tau.store.packages.errors import PackageError
+from tau.store.packages.errors import NewerInstalled, PackageError
 from tau.store.packages.git import GitFolder
 from tau.store.packages.layout import Layout
 from tau.store.packages.lock_file import LockEntry, change_lock, read_lock
 from tau.store.packages.marks import quick_mark
 from tau.store.packages.npm import NpmProgram, NpmRoot, NpmState
-from tau.store.packages.npm_lock import with_scripts
+from tau.store.packages.npm_lock import Packages, with_scripts
 from tau.store.packages.offers import PackageFolder
 from tau.store.packages.staging import remove_leftovers
 
@@ -92,19 +92,32 @@ class Installer:
         results: dict[str, Installation | str] = {}
         with exclusive(self.layout.base, self._wait):
             of_npm = [one.source for one in packages if isinstance(one.source, NpmSource) and not one.source.pinned]
-            if of_npm:
-                self._clean(of_npm[0])
-                try:
-                    done = self._install_npm(of_npm, (), newest=True)
-                    results |= {source.text: done[source.name] for source in of_npm}
-                except (PackageError, OSError) as error:
-                    results |= {source.text: _reason(error) for source in of_npm}
+            results |= self._update_npm(of_npm)
             for source in (one.source for one in packages if isinstance(one.source, GitSource)):
                 self._clean(source)
                 try:
                     results[source.text] = self._install_git(source, (), force=force)
                 except (PackageError, OSError) as error:
                     results[source.text] = _reason(error)
+        return results
+
+    def _update_npm(self, sources: Sequence[NpmSource]) -> dict[str, Installation | str]:
+        """Update all at once or, if that fails, one by one."""
+        if not sources:
+            return {}
+        self._clean(sources[0])
+        try:
+            done = self._install_npm(sources, (), newest=True)
+            return {source.text: done[source.name] for source in sources}
+        except (PackageError, OSError) as error:
+            if len(sources) == 1:
+                stays = isinstance(error, NewerInstalled)
+                version = self._installed_version(sources[0])
+                kept = Installation(self.layout.folder(sources[0]), version, changed=False)
+                return {sources[0].text: kept if stays else _reason(error)}
+        results: dict[str, Installation | str] = {}
+        for source in sources:
+            results |= self._update_npm([source])
         return results
 
     def _clean(self, source: Source) -> None:
@@ -135,14 +148,14 @@ class Installer:
             specs = [f"{source.name}@latest" if newest and not source.version else source.spec for source in sources]
             state = root.resolve(staging, specs)
             if newest:
-                self._refuse_downgrades(root, state, before)
+                _refuse_downgrades(state, before)
             for source in sources:
                 if state.version(source.name) is None:
                     raise PackageError(f"{source.text}: npm installs no package with the name {source.name}.")
             is_same = newest and all(state.version(name) == version for name, version in before.items())
             if not dry_run and not is_same:
                 root.fetch(state, allowed_scripts)
-                self._announce(sources, state)
+                self._announce(sources, state, allowed_scripts)
                 root.commit(staging)
                 self._settle([source.identity for source in sources])
         return {
@@ -155,13 +168,6 @@ class Installer:
             )
             for source in sources
         }
-
-    def _refuse_downgrades(self, root: NpmRoot, state: NpmState, before: dict[str, str | None]) -> None:
-        """A tag may name an older version than the installed one, which the user may have wanted: it stays."""
-        for name, installed in before.items():
-            old, new = parse_version(installed or ""), parse_version(state.version(name) or "")
-            if old is not None and new is not None and new.order < old.order:
-                raise PackageError(f"{name} {installed} is newer than {state.version(name)}, the latest one: it stays.")
 
     def _install_in_place(
         self,
@@ -214,14 +220,16 @@ class Installer:
             return Installation(repository.folder)
         before = repository.commit_id()
 
-        def announce(copy: Path) -> None:
+        def announce(copy: Path, packages: Packages) -> None:
             at = GitFolder(source, copy, self.layout.git, self._npm, self._show).commit_id()
-            new = self._entry(source, copy, LockEntry(commit=at or UNSET))
+            scripts = with_scripts(packages)
+            built = [name for name in scripts if name in allowed_scripts]
+            new = self._entry(source, copy, LockEntry(commit=at or UNSET, scripts=scripts, built=built))
             self._write_next(source, new)
 
         packages = repository.install(allowed_scripts, force=force, before=announce)
         if packages is None and source.identity not in read_lock(self.layout.lock_file):
-            announce(repository.folder)
+            announce(repository.folder, {})
         self._settle([source.identity])
         commit = repository.commit_id()
         scripts = [name for name in with_scripts(packages or {}) if name not in allowed_scripts]
@@ -229,12 +237,14 @@ class Installer:
 
     # packages.lock.json
 
-    def _announce(self, sources: Sequence[NpmSource], state: NpmState) -> None:
+    def _announce(self, sources: Sequence[NpmSource], state: NpmState, built: Sequence[str]) -> None:
         for source in sources:
+            scripts = state.scripts(source.name)
             facts = LockEntry(
                 version=state.version(source.name) or UNSET,
                 integrity=state.integrity(source.name) or UNSET,
-                scripts=state.scripts(source.name),
+                scripts=scripts,
+                built=[name for name in scripts if name in built],
             )
             self._write_next(source, self._entry(source, state.folder / "node_modules" / source.name, facts))
 
@@ -250,6 +260,7 @@ class Installer:
             integrity=facts.integrity,
             commit=facts.commit,
             scripts=facts.scripts,
+            built=facts.built,
             time=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             source=source.text,
         )
@@ -275,6 +286,14 @@ class Installer:
             return entries
 
         change_lock(self.layout.lock_file, change)
+
+
+def _refuse_downgrades(state: NpmState, before: Mapping[str, str | None]) -> None:
+    """A tag may name an older version than the installed one, which the user may have wanted: it stays."""
+    for name, installed in before.items():
+        old, new = parse_version(installed or ""), parse_version(state.version(name) or "")
+        if old is not None and new is not None and new.order < old.order:
+            raise NewerInstalled(f"{name} {installed} is newer than {state.version(name)}, the latest one.")
 
 
 def _reason(error: Exception) -> str:

@@ -75,9 +75,11 @@ class _Collector:
         elif one.filters is None and self._kinds == KINDS:
             self.problems.append(f"{one.text} offers nothing: it has no pi manifest, and no folder of resources")
         self.problems += contents.problems
+        entry = self._entries(where.layout).get(where.identity) if any(files.values()) else None
+        unbuilt = [name for name in entry.scripts if name not in entry.built] if entry is not None else ()
         for kind, paths in files.items():
             for path, used in paths.items():
-                file = PackageFile(Path(path), one.scope, one.text, contents.root, used, whole)
+                file = PackageFile(Path(path), one.scope, one.text, contents.root, used, whole, unbuilt)
                 self._by_path[kind].setdefault(path, file)
 
     def _is_changed(self, where: ConfiguredPackage) -> bool:

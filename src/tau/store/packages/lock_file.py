@@ -25,7 +25,8 @@ class LockEntry(Record):
     integrity: str | UnsetType = UNSET
     commit: str | UnsetType = UNSET
     time: str | UnsetType = UNSET
-    scripts: list[str] = []
+    scripts: list[str] = []  # packages with install scripts, among it and its dependencies
+    built: list[str] = []  # those whose scripts were run
     files: str | UnsetType = UNSET
     mark: str | UnsetType = UNSET
     next: LockEntry | UnsetType = UNSET
