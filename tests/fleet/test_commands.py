@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 import signal
 import sqlite3
 import subprocess
@@ -209,6 +210,22 @@ def test_a_task_cannot_write_outside_its_folder(tmp_path: Path) -> None:
     assert fleet.run("--sandbox", "workspace").returncode == 0, fleet.run("--sandbox", "workspace").stderr
     assert not outside.exists()
     assert fleet.results()["a"]["patch"]["files"] == 1
+
+
+def test_without_a_sandbox_the_fleet_does_not_start(tmp_path: Path) -> None:
+    """In a user namespace that allows no other one, the sandbox cannot work."""
+    forbid = "echo 0 > /proc/sys/user/max_user_namespaces"
+    try:
+        subprocess.run(["unshare", "-Ur", "sh", "-c", forbid], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("there is no unshare, or it may not be used")
+    fleet = FleetRun(tmp_path)
+    fleet.tasks([{"id": "a"}, {"id": "b", "sandbox": "none"}])
+    command = shlex.join(fleet.argv("--sandbox", "workspace"))
+    argv = ["unshare", "-Ur", "sh", "-c", f"{forbid} && exec {command}"]
+    done = subprocess.run(argv, env=fleet.env, capture_output=True, text=True, timeout=100)
+    assert (done.returncode, fleet.results()) == (2, {})
+    assert "With --sandbox none, commands of tasks run without it." in done.stderr
 
 
 def test_a_repository_of_a_url_is_fetched_once(tmp_path: Path) -> None:

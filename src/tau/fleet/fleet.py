@@ -97,7 +97,11 @@ class Fleet:
         self.folder.create()
         self._lock = self.folder.locked()
         self._lock.__enter__()
-        self._ledger = self.folder.ledger()
+        try:
+            self._ledger = self.folder.ledger()
+        except UsageError:
+            self._lock.__exit__(None, None, None)
+            raise
         return self
 
     async def __aexit__(self, *error: object) -> None:
