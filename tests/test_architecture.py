@@ -184,7 +184,10 @@ LATE = {
     "tools/images.py": {"PIL.Image", "PIL.ImageOps"},
     "runtime/history/html_export.py": {"tau.export", "tau.export.page"},
     "runtime/resources.py": {"tau.store.resources"},
+    "rpc/commands.py": {"tau.core.agent.structured_output"},
+    "runtime/runs/tool_runner.py": {"tau.core.checks.schema"},
     "runtime/app/factory.py": {
+        "tau.core.agent.structured_output",
         *("tau.runtime.runs.permission_rules", "tau.runtime.runs.permissions", "tau.runtime.models.record_replay"),
         "tau.llm.scripted",
         *("tau.runtime.sandbox.files", "tau.runtime.sandbox.policy", "tau.tools.preview"),

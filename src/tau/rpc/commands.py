@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tau import __version__
-from tau.core.agent.structured_output import BadSchema, OutputSchema, parse_output_schema
 from tau.core.checks.attachments import attachment_blocks
 from tau.core.checks.images import checked_images
 from tau.core.checks.secrets import redact_model
@@ -29,6 +28,7 @@ from tau.runtime.session.operations import QUEUES, Operations
 from tau.wire import dialects
 
 if TYPE_CHECKING:
+    from tau.core.agent.structured_output import OutputSchema
     from tau.runtime.protocol.dispatcher import ToolLender
 
 HANDLERS = HandlerTable()
@@ -51,8 +51,12 @@ async def prompt(session: Operations, command: c.Prompt) -> r.Accepted:
 
 
 def _output_schema(schema: dict[str, Any] | None) -> OutputSchema | None:
+    if schema is None:
+        return None
+    from tau.core.agent.structured_output import BadSchema, parse_output_schema
+
     try:
-        return None if schema is None else parse_output_schema(schema)
+        return parse_output_schema(schema)
     except BadSchema as error:
         raise CommandError(f"outputSchema: {error}") from None
 

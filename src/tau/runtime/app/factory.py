@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tau.core.agent.structured_output import BadSchema, OutputSchema, parse_output_schema
 from tau.errors import ModelError, UsageError
 from tau.llm.http import Http
 from tau.records.base import BadRecord, Value, parse, replace
@@ -42,6 +41,7 @@ from tau.tools.registry import DEFAULT_TOOLS, TOOLS, ToolRegistry
 from tau.wire.dialect import Dialect
 
 if TYPE_CHECKING:
+    from tau.core.agent.structured_output import OutputSchema
     from tau.llm.types import Transport
     from tau.runtime.app.extension_plan import Equipment
     from tau.runtime.app.login_control import LoginControl
@@ -408,6 +408,8 @@ def unknown_tools(options: SessionOptions, settings: Settings, more: Iterable[st
 def _output_schema(path: str | None, cwd: str) -> OutputSchema | None:
     if path is None:
         return None
+    from tau.core.agent.structured_output import BadSchema, parse_output_schema
+
     try:
         return parse_output_schema(parse(absolute(cwd, path).read_bytes()))
     except OSError as error:

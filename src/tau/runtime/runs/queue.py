@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from tau.core.agent.structured_output import OutputSchema
 from tau.errors import CommandError
 from tau.records.events import AgentSettled
 from tau.records.messages import AnyMessage
 from tau.runtime.abort import AbortSignal
 
 if TYPE_CHECKING:
+    from tau.core.agent.structured_output import OutputSchema
     from tau.runtime.runs.prompt_run import Owner, PromptOutcome, PromptRun, RunParts
 
 

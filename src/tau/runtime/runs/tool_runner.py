@@ -13,7 +13,6 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from tau.core.agent.tool_results import ToolDone, error_outcome
-from tau.core.checks.schema import check_arguments, validation_error
 from tau.errors import Aborted, ToolError
 from tau.records.events import Outcome
 from tau.records.messages import Text, ToolCall
@@ -264,6 +263,8 @@ class ToolRunner:
 
 
 def _checked_arguments(tool: Tool, given: dict[str, Any]) -> dict[str, Any] | Outcome:
+    from tau.core.checks.schema import check_arguments, validation_error
+
     schema = tool.schema_for(given) if tool.schema_for else tool.parameters
     arguments, problems = check_arguments(schema, given)
     return error_outcome(validation_error(tool.name, problems, given)) if problems else arguments

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 from tau.core.agent.queues import QueueName
-from tau.core.agent.structured_output import OutputSchema
 from tau.errors import Aborted, CommandError
 from tau.records.base import Value, replace
 from tau.records.entries import CommandKey
@@ -22,6 +21,7 @@ from tau.records.replies import Disposition
 from tau.runtime.abort import AbortSignal
 
 if TYPE_CHECKING:
+    from tau.core.agent.structured_output import OutputSchema
     from tau.runtime.session.session import Session
     from tau.runtime.session.system_messages import SystemMessages
 

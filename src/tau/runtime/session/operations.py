@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tau.core.agent.budgets import Spent
 from tau.core.agent.queues import QueueName
-from tau.core.agent.structured_output import OutputSchema
 from tau.core.conversation.branches import Branch
 from tau.core.conversation.tokens import context_usage
 from tau.core.conversation.tree import Tree
@@ -52,6 +51,7 @@ from tau.runtime.session.state import StateReader
 from tau.tools import Tool
 
 if TYPE_CHECKING:
+    from tau.core.agent.structured_output import OutputSchema
     from tau.mcp.definitions import ToolDefinition
     from tau.runtime.session.host_tools import HostTools
 

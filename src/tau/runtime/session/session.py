@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from tau.core.agent.budgets import NO_BUDGET
 from tau.core.agent.draft import Draft, Update
 from tau.core.agent.queues import MessageQueues, QueuedMessage, QueueName, message_texts
-from tau.core.agent.structured_output import OutputSchema
 from tau.core.conversation.summaries import SummaryRequest
 from tau.errors import CommandError
 from tau.llm.catalog import takes_tools
@@ -60,6 +59,7 @@ from tau.runtime.session.user_bash import UserBash
 from tau.store.resource_query import ResourceQuery
 
 if TYPE_CHECKING:
+    from tau.core.agent.structured_output import OutputSchema
     from tau.runtime.extensions.lifecycle import LoadPlan
     from tau.runtime.runs.model_client import ModelClient
     from tau.runtime.runs.prompt_run import RunParts
