@@ -155,6 +155,11 @@ def _flush(provider: Any, timeout_s: float) -> None:
         provider.force_flush(int(timeout_s * 1000))
 
 
+def program_has_provider() -> bool:
+    """True if the program that embeds tau has set a tracer provider."""
+    return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
+
+
 def of_program(version: str) -> Sdk:
     """Telemetry of a program that has providers of its own: the global ones. Sets none."""
     return Sdk(trace.get_tracer_provider(), metrics.get_meter_provider(), version)
