@@ -54,7 +54,7 @@ class Hanging(SpanExporter):
 @pytest.mark.promise("O04")
 def test_a_full_queue_drops_the_newest_and_counts(caplog: pytest.LogCaptureFixture) -> None:
     receiver, limit, provider = Hanging(), QueueLimit(items=600), TracerProvider()
-    provider.add_span_processor(BoundedSpanProcessor(receiver, limit))
+    provider.add_span_processor(BoundedSpanProcessor(receiver, limit, with_content=True))
     tracer = provider.get_tracer("test")
     for number in range(1000):
         tracer.start_span(f"span {number}").end()
@@ -71,7 +71,7 @@ def test_a_full_queue_drops_the_newest_and_counts(caplog: pytest.LogCaptureFixtu
 
 def test_a_queue_is_limited_in_bytes_too() -> None:
     receiver, limit, provider = Hanging(), QueueLimit(size=1_000_000), TracerProvider()
-    provider.add_span_processor(BoundedSpanProcessor(receiver, limit))
+    provider.add_span_processor(BoundedSpanProcessor(receiver, limit, with_content=True))
     tracer = provider.get_tracer("test")
     for _ in range(100):
         tracer.start_span("long", attributes={"gen_ai.input.messages": "x" * 30_000}).end()

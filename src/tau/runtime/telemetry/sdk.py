@@ -24,6 +24,7 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from tau.runtime.telemetry import names
+from tau.runtime.telemetry.content import CAPTURE
 from tau.runtime.telemetry.export_queue import BoundedLogProcessor, BoundedSpanProcessor, QueueLimit
 from tau.runtime.telemetry.exporters import FLUSH_THREAD, exporter, quiet_exporters
 
@@ -177,7 +178,8 @@ def of_environment(version: str, environment: Mapping[str, str], *, offline: boo
     resource = Resource.create({SERVICE_NAME: name, SERVICE_VERSION: version})
     tracers = TracerProvider(resource=resource, shutdown_on_exit=False)
     if to["traces"] is not None:
-        tracers.add_span_processor(BoundedSpanProcessor(to["traces"], QueueLimit()))
+        with_content = bool(environment.get(CAPTURE, "").strip())
+        tracers.add_span_processor(BoundedSpanProcessor(to["traces"], QueueLimit(), with_content=with_content))
     readers = [] if to["metrics"] is None else [PeriodicExportingMetricReader(to["metrics"])]
     meters = MeterProvider(readers, resource, shutdown_on_exit=False)
     logs = None if to["logs"] is None else _logger_provider(resource, to["logs"])
