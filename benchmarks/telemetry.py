@@ -29,6 +29,14 @@ ROOT = Path(__file__).parents[1]
 PIECES, TURNS = 5_000, 50  # for instructions
 CPU_PIECES, CPU_TURNS = 100_000, 300  # for processor time
 LIMIT_OFF = 0.001
+# It takes a million instructions, and one object more or less moves it: two programs could not be compared.
+NO_GARBAGE_COLLECTION = """
+import gc
+
+gc.disable()
+gc.enable = lambda: None
+gc.collect = lambda generation=2: 0
+"""
 LIMIT_TURN_MS, LIMIT_PIECE_US = 0.5, 0.2
 
 # Every place in which a run tests for an observer, and the same without it.
@@ -107,7 +115,10 @@ def run(source: Path, job: Job | None, environment: Mapping[str, str], *, count:
         before += [f"--log-file={log}", "--child-silent-after-fork=yes"]
         flags = ["--mode", "rpc", "--no-session", "--model", "scripted", "--script", str(folder / "script.json")]
         argv = [*(before if count else ()), sys.executable, "-m", "tau", *flags, "--tools", "ls"]
-        own = {"PYTHONPATH": str(source), "PYTHONHASHSEED": "0", "PI_CODING_AGENT_DIR": name, "TAU_WARM_DIR": ""}
+        if count:
+            (folder / "sitecustomize.py").write_text(NO_GARBAGE_COLLECTION)
+        own = {"PYTHONPATH": f"{source}:{folder}", "PYTHONHASHSEED": "0", "PI_CODING_AGENT_DIR": name}
+        own["TAU_WARM_DIR"] = ""
         other = ("OTEL_", "TAU_", "PI_", "PYTHON")
         kept = {name: value for name, value in os.environ.items() if not name.startswith(other)}
         with subprocess.Popen(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -51,7 +54,7 @@ class Hanging(SpanExporter):
 @pytest.mark.promise("O04")
 def test_a_full_queue_drops_the_newest_and_counts(caplog: pytest.LogCaptureFixture) -> None:
     receiver, limit, provider = Hanging(), QueueLimit(items=600), TracerProvider()
-    provider.add_span_processor(BoundedSpanProcessor(receiver, limit))
+    provider.add_span_processor(BoundedSpanProcessor(receiver, limit, with_content=True))
     tracer = provider.get_tracer("test")
     for number in range(1000):
         tracer.start_span(f"span {number}").end()
@@ -68,7 +71,7 @@ def test_a_full_queue_drops_the_newest_and_counts(caplog: pytest.LogCaptureFixtu
 
 def test_a_queue_is_limited_in_bytes_too() -> None:
     receiver, limit, provider = Hanging(), QueueLimit(size=1_000_000), TracerProvider()
-    provider.add_span_processor(BoundedSpanProcessor(receiver, limit))
+    provider.add_span_processor(BoundedSpanProcessor(receiver, limit, with_content=True))
     tracer = provider.get_tracer("test")
     for _ in range(100):
         tracer.start_span("long", attributes={"gen_ai.input.messages": "x" * 30_000}).end()
@@ -99,6 +102,36 @@ def test_the_providers_of_a_program_are_left_alone(tmp_path: Path) -> None:
 
     play(story())
     assert (trace.get_tracer_provider(), metrics.get_meter_provider(), flushed) == (*before, [])
+
+
+PROGRAM = """
+import asyncio, sys
+import tau
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+exporter, provider = InMemorySpanExporter(), TracerProvider()
+provider.add_span_processor(SimpleSpanProcessor(exporter))
+trace.set_tracer_provider(provider)
+
+async def main():
+    folders = {"cwd": sys.argv[1], "agent_dir": sys.argv[1]}
+    async with tau.open(**folders, session=False, script=[{"text": "ok"}], telemetry=True) as agent:
+        await agent.prompt("Hi")
+
+asyncio.run(main())
+print(*(span.name for span in exporter.get_finished_spans()), sep=", ")
+"""
+
+
+def test_a_program_with_a_provider_and_the_standard_variables_gets_all_spans(tmp_path: Path) -> None:
+    """The variables are for its own provider: tau makes no second one."""
+    env = {**os.environ, "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"}
+    argv = [sys.executable, "-c", PROGRAM, str(tmp_path)]
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("chat scripted, invoke_agent tau\n", "")
 
 
 def test_without_protobuf_a_file_can_be_written(tmp_path: Path) -> None:

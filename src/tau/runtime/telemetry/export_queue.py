@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from opentelemetry.context import Context
@@ -57,12 +57,13 @@ class QueueLimit:
 
 
 class BoundedSpanProcessor(SpanProcessor):
-    """Batches of the SDK with a QueueLimit before them."""
+    """Batches of the SDK with a QueueLimit before them. `with_content`: spans may be long, and are measured."""
 
-    def __init__(self, exporter: SpanExporter, limit: QueueLimit) -> None:
+    def __init__(self, exporter: SpanExporter, limit: QueueLimit, *, with_content: bool) -> None:
         self._limit = limit
+        self._size = _span_size if with_content else _usual_size
         self._batches: Any = BatchSpanProcessor(
-            _ReleasingSpanExporter(exporter, limit),
+            _ReleasingSpanExporter(exporter, limit, self._size),
             max_queue_size=QUEUE_ITEMS,
             schedule_delay_millis=DELAY_MS,
             max_export_batch_size=BATCH_ITEMS,
@@ -73,7 +74,7 @@ class BoundedSpanProcessor(SpanProcessor):
 
     def on_end(self, span: ReadableSpan) -> None:
         context = span.get_span_context()
-        if context is not None and context.trace_flags.sampled and self._limit.admits(_span_size(span)):
+        if context is not None and context.trace_flags.sampled and self._limit.admits(self._size(span)):
             self._batches.on_end(span)
 
     def shutdown(self) -> None:
@@ -84,15 +85,16 @@ class BoundedSpanProcessor(SpanProcessor):
 
 
 class _ReleasingSpanExporter(SpanExporter):
-    def __init__(self, exporter: SpanExporter, limit: QueueLimit) -> None:
+    def __init__(self, exporter: SpanExporter, limit: QueueLimit, size: Callable[[ReadableSpan], int]) -> None:
         self._exporter = exporter
         self._limit = limit
+        self._size = size
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         try:
             return self._exporter.export(spans)
         finally:
-            self._limit.release(len(spans), sum(map(_span_size, spans)))
+            self._limit.release(len(spans), sum(map(self._size, spans)))
 
     def shutdown(self) -> None:
         self._exporter.shutdown()
@@ -132,6 +134,10 @@ class _ReleasingLogExporter:
 
     def shutdown(self) -> None:
         self._exporter.shutdown()
+
+
+def _usual_size(span: ReadableSpan) -> int:
+    return QUEUE_BYTES // QUEUE_ITEMS
 
 
 def _span_size(span: ReadableSpan) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from time import monotonic
 from typing import Final
 
 from tau.core.checks.redaction import Redaction
@@ -12,6 +13,7 @@ from tau.runtime.telemetry.names import OTHER
 MAX_TOOL_NAMES: Final = 200  # of extensions and MCP servers
 MAX_NAMES: Final = 100  # of models, providers and servers
 MAX_NAME_LENGTH: Final = 200
+READ_EVERY_S: Final = 1.0  # the keys, which a login may change; a turn masks several names
 
 
 class LimitedNames:
@@ -37,14 +39,20 @@ class Masking:
         self.secrets = secrets
         self._known: frozenset[str] = frozenset()
         self._forms: set[str] = set()
+        self._read_at = -READ_EVERY_S
         self._patterns = Redaction((), "")
 
     def __call__(self, text: str) -> str:
+        if monotonic() - self._read_at > READ_EVERY_S:
+            self._read()
+        return self._patterns.text(mask_forms(self._forms, text))
+
+    def _read(self) -> None:
+        self._read_at = monotonic()
         known = frozenset(self.secrets())
         if known != self._known:
             self._known = known
             self._forms = {form for secret in known if secret for form in encoded_forms(secret)}
-        return self._patterns.text(mask_forms(self._forms, text))
 
     def name(self, text: str) -> str:
         """An identifier that a server chose: of an answer, a call, a model."""

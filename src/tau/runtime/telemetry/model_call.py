@@ -45,6 +45,7 @@ class CallTelemetry:
         self._started = perf_counter()
         self._first: float | None = None
         self._message: Assistant | None = None
+        self._found: dict[str, Any] = {}  # attributes that are set at the end, all at once
         about = {names.PROVIDER: names.provider_name(model.provider), names.REQUEST_MODEL: model.id}
         attributes = owner.common(names.CHAT) | about
         attributes |= {names.REQUEST_STREAM: True, names.API: model.api, names.ATTEMPT: owner.attempt}
@@ -62,13 +63,13 @@ class CallTelemetry:
     def _sent(self, model: Model, options: CallOptions, context: ModelContext) -> None:
         self._model = model
         address = urlsplit(model.base_url)
-        self._span.set_attribute(names.THINKING, options.thinking)
+        self._found[names.THINKING] = options.thinking
         if address.hostname:
             self._about[names.SERVER_ADDRESS] = self._setup.server_names(address.hostname)
-            self._span.set_attribute(names.SERVER_ADDRESS, address.hostname)
-            self._span.set_attribute(names.SERVER_PORT, address.port or (80 if address.scheme == "http" else 443))
+            self._found[names.SERVER_ADDRESS] = address.hostname
+            self._found[names.SERVER_PORT] = address.port or (80 if address.scheme == "http" else 443)
         if options.max_tokens is not None:
-            self._span.set_attribute(names.REQUEST_MAX_TOKENS, options.max_tokens)
+            self._found[names.REQUEST_MAX_TOKENS] = options.max_tokens
         self._setup.content.request(self._span, context)
 
     @harmless
@@ -88,30 +89,29 @@ class CallTelemetry:
             self._answered(self._message)
         elif error is not None:
             kind = self._failed(error)
-        self._set_usage(usage)
+        self._add_usage(usage)
         if self._first is not None:
-            self._span.set_attribute(names.FIRST_CHUNK, self._first - self._started)
+            self._found[names.FIRST_CHUNK] = self._first - self._started
+        self._span.set_attributes(self._found)
         self._span.end()
         self._record(now, pieces, usage, kind)
         self._owner.add_usage(usage, self._draft.model)
 
     def _answered(self, message: Assistant) -> None:
-        span = self._span
-        model = self._setup.mask.name(message.model)
+        model = message.model if message.model == self._model.id else self._setup.mask.name(message.model)
         self._about[names.RESPONSE_MODEL] = self._setup.model_names(model)
-        found: dict[str, Any] = {names.FINISH_REASONS: [message.stop_reason], names.RESPONSE_MODEL: model}
+        self._found |= {names.FINISH_REASONS: [message.stop_reason], names.RESPONSE_MODEL: model}
         if message.response_id is not UNSET:
-            found[names.RESPONSE_ID] = self._setup.mask.name(str(message.response_id))
+            self._found[names.RESPONSE_ID] = self._setup.mask.name(str(message.response_id))
         if self._model.base_url.startswith("http"):
-            found[names.HTTP_STATUS] = 200
-        span.set_attributes(found)
-        self._setup.content.answer(span, message)
+            self._found[names.HTTP_STATUS] = 200
+        self._setup.content.answer(self._span, message)
 
     def _failed(self, error: BaseException) -> str:
         kind = type_of(error)
         self._sdk.fail(self._span, kind)
         if isinstance(status := getattr(error, "status", None), int):
-            self._span.set_attribute(names.HTTP_STATUS, status)
+            self._found[names.HTTP_STATUS] = status
         return kind
 
     def _record(self, now: float, pieces: int, usage: Usage, kind: str | None) -> None:
@@ -128,16 +128,15 @@ class CallTelemetry:
         cost = {name: about[name] for name in (names.PROVIDER, names.REQUEST_MODEL)}
         instruments.cost.add(usage.cost.total, cost)
 
-    def _set_usage(self, usage: Usage) -> None:
-        found = {
+    def _add_usage(self, usage: Usage) -> None:
+        self._found |= {
             names.INPUT_TOKENS: _all_input(usage),
             names.OUTPUT_TOKENS: usage.output,
             names.CACHE_READ_TOKENS: usage.cache_read,
             names.CACHE_WRITE_TOKENS: usage.cache_write,
         }
         if isinstance(usage.reasoning, int):
-            found[names.REASONING_TOKENS] = usage.reasoning
-        self._span.set_attributes(found)
+            self._found[names.REASONING_TOKENS] = usage.reasoning
 
 
 def _all_input(usage: Usage) -> int:

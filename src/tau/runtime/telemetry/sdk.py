@@ -24,6 +24,7 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from tau.runtime.telemetry import names
+from tau.runtime.telemetry.content import CAPTURE
 from tau.runtime.telemetry.export_queue import BoundedLogProcessor, BoundedSpanProcessor, QueueLimit
 from tau.runtime.telemetry.exporters import FLUSH_THREAD, exporter, quiet_exporters
 
@@ -155,6 +156,11 @@ def _flush(provider: Any, timeout_s: float) -> None:
         provider.force_flush(int(timeout_s * 1000))
 
 
+def program_has_provider() -> bool:
+    """True if the program that embeds tau has set a tracer provider."""
+    return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
+
+
 def of_program(version: str) -> Sdk:
     """Telemetry of a program that has providers of its own: the global ones. Sets none."""
     return Sdk(trace.get_tracer_provider(), metrics.get_meter_provider(), version)
@@ -172,7 +178,8 @@ def of_environment(version: str, environment: Mapping[str, str], *, offline: boo
     resource = Resource.create({SERVICE_NAME: name, SERVICE_VERSION: version})
     tracers = TracerProvider(resource=resource, shutdown_on_exit=False)
     if to["traces"] is not None:
-        tracers.add_span_processor(BoundedSpanProcessor(to["traces"], QueueLimit()))
+        with_content = bool(environment.get(CAPTURE, "").strip())
+        tracers.add_span_processor(BoundedSpanProcessor(to["traces"], QueueLimit(), with_content=with_content))
     readers = [] if to["metrics"] is None else [PeriodicExportingMetricReader(to["metrics"])]
     meters = MeterProvider(readers, resource, shutdown_on_exit=False)
     logs = None if to["logs"] is None else _logger_provider(resource, to["logs"])

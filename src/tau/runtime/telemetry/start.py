@@ -133,7 +133,7 @@ def shared_sdk(option: Any, environment: Mapping[str, str], mode: str, *, offlin
         return shared
     if option is not None and not isinstance(option, bool):
         return Shared(sdk.of_provider(option, __version__))
-    if mode == "library" and not _has_destination(environment):
+    if mode == "library" and (sdk.program_has_provider() or not _has_destination(environment)):
         return Shared(sdk.of_program(__version__))
     if "sdk" not in _of_process:
         _check_stability(environment)
@@ -154,7 +154,7 @@ def flush() -> None:
 
 
 def _has_destination(environment: Mapping[str, str]) -> bool:
-    """True if the environment says where to send; else a program that embeds tau has providers of its own."""
+    """True if the environment says where to send."""
     return any(name.startswith("OTEL_EXPORTER_OTLP") or name.endswith("_EXPORTER") for name in environment)
 
 
