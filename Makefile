@@ -146,6 +146,7 @@ fuzz: $(READY)  ## mutated lines, edits, sessions and answers, random commands, 
 	@$(PY) tests/long/fuzz_host_tools.py $(FUZZ_STEPS)
 	@$(PY) tests/long/fuzz_mcp_serve.py $(FUZZ_MESSAGES)
 	@$(PY) tests/long/slow_terminal.py
+	@$(PY) tests/long/package_kills.py
 	@$(PY) tests/long/serve_fuzz.py $(FUZZ_REQUESTS)
 	@$(PY) tests/long/page_fold.py
 	@$(PY) tests/long/page_payloads.py

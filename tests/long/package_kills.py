@@ -8,6 +8,7 @@ Also at each step: before and after the calls that change something on disk.
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -181,7 +182,7 @@ class Trial:
 
 def main() -> None:
     moments = int(sys.argv[1]) if len(sys.argv) > 1 else 20
-    for kind in SOURCES:
+    for kind in filter(shutil.which, SOURCES):
         for what in ("installs", "updates"):
             with tempfile.TemporaryDirectory() as scratch, serve_registry() as registry:
                 trial = Trial(Path(scratch), kind, registry if kind == "npm" else None)

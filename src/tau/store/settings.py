@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from tau.records.base import BadRecord, Value, decode, encode, parse
 from tau.records.settings import COMPAT_NAMES, RESOURCE_LISTS, STRICTER_ONLY, USER_ONLY_SETTINGS, Settings
-from tau.store.files import locked, replace_file
+from tau.store.files import LOCK_TIMEOUT_S, STALE_LOCK_S, locked, replace_file
 from tau.store.trusted_files import read_bound
 from tau.wire.comments import strip_comments
 from tau.wire.position import line_in, line_of
@@ -77,9 +77,10 @@ class SettingsFile:
     def change_list(self, name: str, edit: Callable[[list[Any]], list[Any]]) -> bool:
         """Replace a list by what `edit` makes of it, under the lock; False if that is the same.
 
+        A lock that a killed program left is waited for until it is stale.
         Raises BadRecord if the file is damaged, or OSError; then nothing has changed.
         """
-        with locked(self.path):
+        with locked(self.path, STALE_LOCK_S + LOCK_TIMEOUT_S):
             try:
                 text, content = self._read()
             except BadRecord as error:

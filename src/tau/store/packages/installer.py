@@ -180,6 +180,7 @@ class Installer:
     ) -> dict[str, Installation]:
         if dry_run or allowed_scripts:
             raise PackageError(f"--dry-run and --allow-scripts need npm; npmCommand names {self._npm.manager}.")
+        before = {source.name: self._installed_version(source) for source in sources}
         root.install_in_place(
             [f"{source.name}@latest" if newest and not source.version else source.spec for source in sources]
         )
@@ -188,7 +189,8 @@ class Installer:
             folder = self.layout.folder(source)
             entry = self._entry(source, folder, LockEntry(version=self._installed_version(source) or UNSET))
             self._write_next(source, entry)
-            found[source.name] = Installation(folder, self._installed_version(source))
+            version = self._installed_version(source)
+            found[source.name] = Installation(folder, version, changed=version != before[source.name])
         self._settle([source.identity for source in sources])
         return found
 

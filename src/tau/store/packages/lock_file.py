@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tau.records.base import UNSET, BadRecord, Record, UnsetType, decode, to_builtins
-from tau.store.files import locked, read_small, replace_file
+from tau.store.files import make_folder, read_small, replace_file
 from tau.store.packages.marks import quick_mark
 from tau.store.settings import as_text
 
@@ -46,16 +46,16 @@ def read_lock(path: Path) -> dict[str, LockEntry]:
 
 
 def change_lock(path: Path, change: Callable[[dict[str, LockEntry]], Mapping[str, LockEntry]]) -> None:
-    """Replace the entries. Raises OSError."""
-    with locked(path):
-        before = read_lock(path)
-        after = dict(sorted(change(dict(before)).items()))
-        if after == before:
-            return
-        if not after:
-            path.unlink(missing_ok=True)
-            return
-        replace_file(path, as_text(to_builtins(LockContent(FORMAT, after))) + b"\n")
+    """Replace the entries. The caller holds the lock of the folder (busy.py). Raises OSError."""
+    before = read_lock(path)
+    after = dict(sorted(change(dict(before)).items()))
+    if after == before:
+        return
+    if not after:
+        path.unlink(missing_ok=True)
+        return
+    make_folder(path.parent)
+    replace_file(path, as_text(to_builtins(LockContent(FORMAT, after))) + b"\n")
 
 
 def is_unchanged(entry: LockEntry, folder: Path, *, quick: bool) -> bool:
