@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from page.test_page import settled, show, shown, write
 from support.rpc_process import calls, endless
 from support.served import Json
 from tau.records.budgets import Budget
+from tau.records.dialogs import Confirm, Editor, Input, Select
 
 pytestmark = [pytest.mark.xdist_group("chromium"), pytest.mark.timeout(400)]
 
@@ -170,6 +173,44 @@ def test_an_interrupted_run_is_continued_by_hand(tab: Tab, serve: Hosts) -> None
     tab.key("Enter")
     settled(tab)
     tab.until("document.getElementById('banner').textContent === ''")
+
+
+def test_every_kind_of_question_is_answered(tab: Tab, serve: Hosts) -> None:
+    host = serve(answer_timeout_s=30.0)
+    session = host.open()
+    shown(tab, host, session)
+    dialogs = host.live(session).handle.dialogs
+
+    def asked(question: Any, act: str) -> Any:
+        answer = asyncio.run_coroutine_threadsafe(dialogs.ask(question), host._loop)
+        tab.until(f"Boolean(document.querySelector('.ask[data-id={question.id}]'))")
+        tab.run(f"(() => {{ const ask = document.querySelector('.ask'); {act} }})()")
+        found = answer.result(20)
+        tab.until("!document.querySelector('.ask')")
+        return found
+
+    yes = "ask.querySelector('.option').click()"
+    assert asked(Confirm("q1", "Sure?", "It takes a while."), yes) is True
+    assert (
+        asked(Select("q2", "Which?", ["red", "blue"], 60_000), "ask.querySelectorAll('.option')[1].click()") == "blue"
+    )
+    assert asked(Input("q3", "Name?", "a name"), f"ask.querySelector('input').value = 'Ann'; {yes}") == "Ann"
+    assert asked(Editor("q4", "Text?", "a\nb"), f"ask.querySelector('textarea').value += '\\nc'; {yes}") == "a\nb\nc"
+    assert asked(Input("q5", "Again?"), "ask.querySelectorAll('.option')[1].click()") is None
+
+
+def test_the_thinking_level_is_chosen(tab: Tab, serve: Hosts) -> None:
+    host = serve()
+    session = host.open()
+    shown(tab, host, session)
+    tab.until(
+        "document.querySelectorAll('#thinking option').length > 1 && Boolean(document.querySelector('#model').value)"
+    )
+    tab.run("(() => { thinking.value = 'high'; thinking.dispatchEvent(new Event('change')); })()")
+    deadline = time.monotonic() + 20
+    while host.command(session, "get_state")["thinkingLevel"] != "high":  # the command is on its way
+        assert time.monotonic() < deadline
+    assert tab.run("document.querySelector('#thinking').value") == "high"
 
 
 def test_a_command_of_the_reader_is_run(tab: Tab, serve: Hosts) -> None:
