@@ -155,14 +155,28 @@ def long_transcript(browser: Browser, host: ServedPage) -> list[Figure]:
     tab.ask("Performance.enable")
     metrics = {one["name"]: one["value"] for one in tab.ask("Performance.getMetrics")["metrics"]}
     heap = metrics["JSHeapTotalSize"] / 1e6
+    memory = renderer_memory(tab)
     tab.close()
-    print(f"  ({shown} cards and {metrics['Nodes']:.0f} nodes after scrolling to the top)")
+    print(f"  ({shown} cards and {metrics['Nodes']:.0f} nodes after scrolling to the top, {memory:.0f} MB in all)")
     return [
         Figure("first screen of a long session", sorted(times)[1], 1.0, "s"),
         Figure("longest task, opening it", opening, 200, "ms"),
         Figure("longest task, scrolling to its top", max(scrolling), 200, "ms"),
         Figure("heap after that", heap, 100, "MB"),
     ]
+
+
+def renderer_memory(tab: Tab) -> float:
+    """The private memory of the largest renderer, in MB: with the document, which the heap does not contain."""
+    with tab._in(None):
+        processes = tab.browser.ask("SystemInfo.getProcessInfo")["processInfo"]
+    largest = 0.0
+    for process in processes:
+        rollup = Path(f"/proc/{process['id']}/smaps_rollup")
+        if process["type"] == "renderer" and rollup.exists():
+            rows = dict(line.split(":") for line in rollup.read_text().splitlines()[1:])
+            largest = max(largest, int(rows["Private_Dirty"].split()[0]) / 1000)
+    return largest
 
 
 def waiting(condition: str) -> str:

@@ -40,7 +40,18 @@ HARNESS = """
     state = s.emptySession(id);
     return connection.attach(id, () => ({stream: state.stream, seq: state.seq, entry: null}));
   };
-  window.ready = true;
+  // Sockets that are deaf neither send nor receive, and no event tells: as after the sleep of a phone.
+  const sockets = [];
+  const send = WebSocket.prototype.send;
+  WebSocket.prototype.send = function (text) {
+    if (!this.deaf) send.call(this, text);
+  };
+  const {get, set} = Object.getOwnPropertyDescriptor(WebSocket.prototype, "onmessage");
+  Object.defineProperty(WebSocket.prototype, "onmessage", {get, set(handler) {
+    sockets.push(this);
+    set.call(this, handler && ((event) => this.deaf || handler(event)));
+  }});
+  window.fallAsleep = () => sockets.forEach((socket) => { socket.deaf = true; });
 })()
 """
 
@@ -194,15 +205,7 @@ def test_a_connection_that_is_dead_after_sleep_is_noticed_when_the_page_is_shown
     session = host.open()
     logged_in(tab, host)
     tab.run(f"join({json.dumps(session)})")
-    # Nothing arrives any more, and no event tells: as after the sleep of a phone.
-    tab.run("""(() => {
-      const send = WebSocket.prototype.send;
-      let asleep = true;
-      WebSocket.prototype.send = function (text) {
-        if (text.includes('"hello"')) asleep = false; // another connection
-        if (!asleep) send.call(this, text);
-      };
-    })()""")
+    tab.run("fallAsleep()")
     tab.run("document.dispatchEvent(new Event('visibilitychange'))")
     tab.until("heard.status.filter((one) => one === 'online').length === 2")
     tab.run("connection.request({type: 'prompt', message: 'awake'})")

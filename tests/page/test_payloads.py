@@ -15,7 +15,7 @@ from page.served_page import ServedPage, Tab
 pytestmark = [pytest.mark.xdist_group("chromium"), pytest.mark.timeout(400)]
 
 # tests/long/page_payloads.py has all of them everywhere.
-TEXTS = PAYLOADS[::4]
+TEXTS = PAYLOADS[::6]
 SLOW_TEXTS = PAYLOADS[::48]  # in fields that the page draws once for each text
 
 
