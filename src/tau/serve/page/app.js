@@ -223,7 +223,10 @@ function show(state) {
   session = state;
   transcript.update(state, before);
   composer.update(state, before);
-  if (state.dialogs !== before.dialogs) questions.update(state.dialogs);
+  if (state.dialogs !== before.dialogs) {
+    questions.update(state.dialogs);
+    showState();
+  }
   if (state.notices !== before.notices) showNotices(state.notices, before.notices);
   if (state.ui !== before.ui) showWidgets(state.ui);
   if (state.state !== before.state || state.retry !== before.retry || state.bash !== before.bash) showState();
@@ -622,11 +625,12 @@ function budgetText(budget, spent) {
 }
 
 function showState() {
-  const {state, retry, bash} = session;
+  const {state, retry, bash, dialogs} = session;
   const busy = isBusy(session);
   root.dataset.busy = String(busy);
   let text = "";
-  if (retry) text = `Trying again (${retry.attempt} of ${retry.maxAttempts}): ${retry.error}`;
+  if (dialogs.length) text = "Waiting for an answer";
+  else if (retry) text = `Trying again (${retry.attempt} of ${retry.maxAttempts}): ${retry.error}`;
   else if (state.isCompacting) text = "Compacting …";
   else if (state.isStreaming) text = "Working …";
   else if (bash.length) text = "Running a command …";

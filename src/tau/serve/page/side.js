@@ -117,7 +117,7 @@ export class SessionList {
     link.classList.toggle("runs", row.streaming);
     link.classList.toggle("live", row.live);
     setText(mark, row.attention ? "asks" : "");
-    const state = row.attention ? "" : row.streaming ? "working" : ago(row.modified);
+    const state = row.attention ? "waits for an answer" : row.streaming ? "working" : ago(row.modified);
     setText(meta, [state, row.clients > 1 ? `${row.clients} here` : "", row.cost ? dollars(row.cost) : ""].filter(Boolean).join(" · "));
     if (row.id === this.#current) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
