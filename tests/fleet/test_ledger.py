@@ -90,6 +90,17 @@ def test_what_was_stored_is_there_after_kill_9(tmp_path: Path) -> None:
     assert Ledger(tmp_path / "ledger.db").counts()["done"] >= acknowledged + 1
 
 
+def test_damage_that_is_found_later_is_named(tmp_path: Path) -> None:
+    filled(tmp_path, 500).close()
+    path = tmp_path / "ledger.db"
+    with path.open("r+b") as file:
+        file.seek(4096)
+        file.write(os.urandom(path.stat().st_size - 4096))
+    ledger = Ledger(path)
+    with pytest.raises(LedgerError, match="tau fleet repair"), ledger.transaction():
+        ledger.add([("new", "h", task())], 2.0)
+
+
 def test_a_damaged_or_newer_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "ledger.db"
     path.write_bytes(b"nonsense" * 1000)

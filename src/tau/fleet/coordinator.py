@@ -18,6 +18,7 @@ from typing import Any
 from tau import __version__
 from tau.core.fleet.scheduler import Act, Again, Final, Limits, Scheduler, Start, StopAttempt, Work
 from tau.core.fleet.tasks import NamedTask
+from tau.errors import UsageError
 from tau.fleet.engines import Engine, Lost
 from tau.fleet.folder import FleetFolder
 from tau.fleet.outbox import Outbox
@@ -37,7 +38,7 @@ from tau.records.fleet import (
     Result,
     Stop,
 )
-from tau.store.ledger import Ledger, LedgerFull
+from tau.store.ledger import Ledger, LedgerError, LedgerFull
 
 FLUSH_S = 0.05
 LOOK_S = 1.0  # for requests to stop, and for a disk that has room again
@@ -100,9 +101,11 @@ class Coordinator:
             if listening.done():
                 listening.result()  # raises what ended it
         finally:
-            await self._flush()
-            listening.cancel()
-            await self._engine.close()
+            try:
+                await self._flush()
+            finally:
+                listening.cancel()
+                await self._engine.close()
 
     async def _wait(self, seconds: float) -> None:
         """Until something happened, and then a little longer for what comes with it: one transaction for all."""
@@ -202,7 +205,10 @@ class Coordinator:
         self._do(acts)
 
     async def _flush(self) -> bool:
-        """Store and send what was decided. False while the disk is full: nothing is started, results wait."""
+        """Store and send what was decided. False while the disk is full: nothing is started, results wait.
+
+        Raises UsageError if the ledger is damaged.
+        """
         try:
             await self._outbox.flush()
         except (LedgerFull, OSError) as error:
@@ -213,6 +219,8 @@ class Coordinator:
                 self.problems.append(text)
                 log.warning("%s", text)
             return False
+        except LedgerError as error:
+            raise UsageError(str(error)) from None
         self.scheduler.paused = False
         return self._outbox.is_empty
 

@@ -16,6 +16,8 @@ from tau.records.base import encode
 from tau.records.fleet import Result, Task
 
 VERSION = 1
+FULL = ("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY")
+DAMAGED = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
 SCHEMA = """
 create table task (
     id text primary key, position integer not null, hash text not null, line text not null, added real not null
@@ -94,17 +96,24 @@ class Ledger:
         except BaseException as error:
             if self._db.in_transaction:  # SQLite may have rolled it back by itself
                 self._db.execute("rollback")
-            if isinstance(error, sqlite3.OperationalError) and _is_full(error):
-                raise LedgerFull(f"{self._path}: {error}") from None
+            if isinstance(error, sqlite3.DatabaseError):
+                raise self._described(error) from None
             raise
 
     def _begin(self) -> None:
         try:
             self._db.execute("begin immediate")
-        except sqlite3.OperationalError as error:
-            if _is_full(error):
-                raise LedgerFull(f"{self._path}: {error}") from None
-            raise
+        except sqlite3.DatabaseError as error:
+            raise self._described(error) from None
+
+    def _described(self, error: sqlite3.DatabaseError) -> Exception:
+        """The error of SQLite as one of ours; others are mistakes in this module, and stay."""
+        name = getattr(error, "sqlite_errorname", "")
+        if name.startswith(FULL):
+            return LedgerFull(f"{self._path}: {error}")
+        if name.startswith(DAMAGED):
+            return LedgerError(f"{self._path}: {error}. `tau fleet repair {self._path.parent}` makes a new one.")
+        return error
 
     # Tasks.
 
@@ -242,10 +251,6 @@ class Ledger:
 
     def close(self) -> None:
         self._db.close()
-
-
-def _is_full(error: sqlite3.OperationalError) -> bool:
-    return error.sqlite_errorname.startswith(("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY"))
 
 
 def _quoted(path: Path) -> str:
