@@ -29,9 +29,10 @@ const { SettingsManager } = await import(`${pi}/dist/core/settings-manager.js`);
 const found = [];
 for (const [user, project] of JSON.parse(readFileSync(`${place}/rows.json`, "utf8"))) {
     writeFileSync(`${place}/agent/settings.json`, JSON.stringify({ packages: user }));
-    writeFileSync(`${place}/project/.pi/settings.json`, JSON.stringify({ packages: project }));
-    const settingsManager = SettingsManager.create(`${place}/project`, `${place}/agent`, { projectTrusted: true });
-    const manager = new DefaultPackageManager({ cwd: `${place}/project`, agentDir: `${place}/agent`, settingsManager });
+    const cwd = `${place}/work`;
+    writeFileSync(`${cwd}/.pi/settings.json`, JSON.stringify({ packages: project }));
+    const settingsManager = SettingsManager.create(cwd, `${place}/agent`, { projectTrusted: true });
+    const manager = new DefaultPackageManager({ cwd, agentDir: `${place}/agent`, settingsManager });
     const resolved = await manager.resolve();
     const all = ["extensions", "skills", "prompts"].flatMap((kind) => resolved[kind]);
     const used = all.filter((one) => one.enabled && one.metadata.origin === "package");
@@ -59,7 +60,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
         (place / "agent").mkdir()
-        (place / "project" / ".pi").mkdir(parents=True)
+        (place / "work" / ".pi").mkdir(parents=True)
         kit = {name.replace("b.py", "b.ts"): text for name, text in loading.KIT.items()}  # pi knows no Python
         for folder in (loading.of_user(place), loading.of_project(place)):
             loading.make(folder, kit)
