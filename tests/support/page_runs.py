@@ -85,6 +85,7 @@ async def record_run(folder: Path, seed: int, steps: int = 8) -> Recording:
         client = Client(host)
         assert (await client.hello(session=session, numbers=True, dialect="1.5"))["success"]
         recording = Recording(live.stream, lambda reason: snapshot_line(live, reason, None), chance, lose=True)
+        recording.of_run = True
         _observe(live, recording)
         reading = asyncio.create_task(client.ended())
         actor = Actor(client, live, chance)

@@ -61,6 +61,7 @@ class Recording:
         self.checks: list[Check] = []
         self._stream, self._snapshot, self._chance, self._lose = stream, snapshot, chance, lose
         self._cursor = 0
+        self.of_run = False  # recorded from a run: see same_state
         self._take_snapshot("new")
 
     def read(self) -> None:
@@ -359,12 +360,13 @@ def of_state(state: Json) -> Json:
 
 
 def same_state(expected: Json, actual: Json) -> bool:
-    """The host may say that nothing streams as soon as the run has ended; for the page that is when it has settled.
+    """For runs. `isStreaming` of a host changes when a prompt is accepted and, in some dialects, when its run ends;
+    that of the page, when it hears of the start and of the end.
 
     The name of a session to which another one moved is not in the event; the page asks for it.
     """
     known = expected if "sessionName" in actual else _without(expected, "sessionName")
-    return {**known, "isStreaming": expected["isStreaming"] or actual["isStreaming"]} == actual
+    return {**known, "isStreaming": actual["isStreaming"]} == actual
 
 
 def _partial(message: Json, texts: dict[str, str]) -> Json:
