@@ -28,7 +28,7 @@ KILLED_BY_US = -9
 STEPS = (
     *(("tau.store.packages.installer.change_lock", 1), ("tau.store.packages.installer.change_lock", 2)),
     *(("tau.store.packages.npm.exchange", 1), ("tau.store.packages.git.exchange", 1)),
-    *(("tau.store.packages.staging.remove_tree", 1), ("tau.cli.packages.add_entry", 1)),
+    *(("tau.store.packages.staging.remove_tree", 1), ("tau.cli.packages_change.add_entry", 1)),
 )
 KILLER = """
 import os, signal, sys
@@ -36,7 +36,7 @@ from importlib import import_module
 from tau.cli.main import main
 place, count, when = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 module, _, name = place.rpartition(".")
-import_module("tau.cli.packages")
+import_module("tau.cli.packages_change")
 real, calls = getattr(import_module(module), name), [0]
 def stop():
     os.kill(os.getpid(), signal.SIGKILL)
