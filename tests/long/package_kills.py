@@ -80,20 +80,22 @@ class Trial:
     def run(self, *words: str, after: float | None = None, program: Sequence[str] = (str(TAU),)) -> float:
         """Run tau; with `after`, kill it after so many seconds. Returns how long it ran."""
         begun = time.monotonic()
-        process = subprocess.Popen(
-            [*program, *words],
-            cwd=self.place.work,
-            env=self.place.env,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            stdin=subprocess.DEVNULL,
-        )
+        errors = self.place.home / "stderr"
+        with errors.open("wb") as stderr:
+            process = subprocess.Popen(
+                [*program, *words],
+                cwd=self.place.work,
+                env=self.place.env,
+                stdout=subprocess.DEVNULL,
+                stderr=stderr,
+                stdin=subprocess.DEVNULL,
+            )
         try:
             code = process.wait(after)
         except subprocess.TimeoutExpired:
             process.kill()
             code = process.wait()
-        assert code in (0, KILLED_BY_US), code
+        assert code in (0, KILLED_BY_US), (words, errors.read_text())
         return time.monotonic() - begun
 
     def version(self) -> str | None:
