@@ -24,15 +24,15 @@ PROGRAM = """
 import { readFileSync, writeFileSync } from "node:fs";
 import { relative } from "node:path";
 const [pi, place] = process.argv.slice(1);
+const work = `${place}/work`;
 const { DefaultPackageManager } = await import(`${pi}/dist/core/package-manager.js`);
 const { SettingsManager } = await import(`${pi}/dist/core/settings-manager.js`);
 const found = [];
 for (const [user, project] of JSON.parse(readFileSync(`${place}/rows.json`, "utf8"))) {
     writeFileSync(`${place}/agent/settings.json`, JSON.stringify({ packages: user }));
-    const cwd = `${place}/work`;
-    writeFileSync(`${cwd}/.pi/settings.json`, JSON.stringify({ packages: project }));
-    const settingsManager = SettingsManager.create(cwd, `${place}/agent`, { projectTrusted: true });
-    const manager = new DefaultPackageManager({ cwd, agentDir: `${place}/agent`, settingsManager });
+    writeFileSync(`${work}/.pi/settings.json`, JSON.stringify({ packages: project }));
+    const settingsManager = SettingsManager.create(work, `${place}/agent`, { projectTrusted: true });
+    const manager = new DefaultPackageManager({ cwd: work, agentDir: `${place}/agent`, settingsManager });
     const resolved = await manager.resolve();
     const all = ["extensions", "skills", "prompts"].flatMap((kind) => resolved[kind]);
     const used = all.filter((one) => one.enabled && one.metadata.origin === "package");

@@ -28,7 +28,7 @@ KILLED_BY_US = -9
 STEPS = (
     *(("tau.store.packages.installer.change_lock", 1), ("tau.store.packages.installer.change_lock", 2)),
     *(("tau.store.packages.npm.exchange", 1), ("tau.store.packages.git.exchange", 1)),
-    *(("tau.store.packages.staging.remove_tree", 1), ("tau.cli.packages.add_entry", 1)),
+    *(("tau.store.packages.staging.remove_tree", 1), ("tau.cli.packages_change.add_entry", 1)),
 )
 KILLER = """
 import os, signal, sys
@@ -36,7 +36,7 @@ from importlib import import_module
 from tau.cli.main import main
 place, count, when = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 module, _, name = place.rpartition(".")
-import_module("tau.cli.packages")
+import_module("tau.cli.packages_change")
 real, calls = getattr(import_module(module), name), [0]
 def stop():
     os.kill(os.getpid(), signal.SIGKILL)
@@ -80,20 +80,22 @@ class Trial:
     def run(self, *words: str, after: float | None = None, program: Sequence[str] = (str(TAU),)) -> float:
         """Run tau; with `after`, kill it after so many seconds. Returns how long it ran."""
         begun = time.monotonic()
-        process = subprocess.Popen(
-            [*program, *words],
-            cwd=self.place.work,
-            env=self.place.env,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            stdin=subprocess.DEVNULL,
-        )
+        errors = self.place.home / "stderr"
+        with errors.open("wb") as stderr:
+            process = subprocess.Popen(
+                [*program, *words],
+                cwd=self.place.work,
+                env=self.place.env,
+                stdout=subprocess.DEVNULL,
+                stderr=stderr,
+                stdin=subprocess.DEVNULL,
+            )
         try:
             code = process.wait(after)
         except subprocess.TimeoutExpired:
             process.kill()
             code = process.wait()
-        assert code in (0, KILLED_BY_US), code
+        assert code in (0, KILLED_BY_US), (words, errors.read_text())
         return time.monotonic() - begun
 
     def version(self) -> str | None:

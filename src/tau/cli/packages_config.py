@@ -45,7 +45,7 @@ class Resource(Value):
         return f"{self.package} {self.name}".lstrip()
 
 
-def run(arguments: Namespace, folders: Folders) -> int:
+def run_config(arguments: Namespace, folders: Folders) -> int:
     resources, was_empty = _resources(folders), is_empty(folders.cwd)
     if arguments.action is not None:
         if arguments.action not in ACTIONS:

@@ -16,7 +16,7 @@ from tau.store.packages.lock_file import LockEntry, read_lock
 TITLES = {"user": "User packages:", "project": "Project packages:"}
 
 
-def run(arguments: Namespace, folders: Folders) -> int:
+def run_list(arguments: Namespace, folders: Folders) -> int:
     packages = folders.packages()
     locks = {layout.lock_file: read_lock(layout.lock_file) for layout in {one.layout for one in packages}}
     rows = [package_row(one, locks[one.layout.lock_file]) for one in packages]
