@@ -173,6 +173,8 @@ TOOK = {
     "fork points": 350.0,
     "messages": 300.0,
     "export": 400.0,
+    "memory": 150.0,
+    "idle memory": 100.0,
     "terminal": 300.0,
     "keys": 340.0,
     "first shown piece": 500.0,
@@ -203,6 +205,7 @@ def test_the_gate_counts_what_a_unit_costs_beyond_the_start() -> None:
         "terminal key": (4, 2),
         "terminal piece": (4, 2),
         "export": (30, 5),
+        "memory": (150, 100),
     }
 
 
