@@ -88,7 +88,6 @@ def document(wheel: Path, epoch: int, root: Path = ROOT) -> dict[str, Any]:
 
 
 def _component(pin: Pin, scope: str) -> dict[str, Any]:
-    url = f"https://pypi.org/project/{pin.name}/{pin.version}/"
     files = [{"alg": "SHA-256", "content": one} for one in pin.hashes]
     found: dict[str, Any] = {
         "type": "library",
@@ -97,7 +96,7 @@ def _component(pin: Pin, scope: str) -> dict[str, Any]:
         "version": pin.version,
         "scope": scope,
         "purl": pin.purl,
-        "externalReferences": [{"type": "distribution", "url": url, "hashes": files}],
+        "externalReferences": [{"type": "distribution", "url": pin.purl, "hashes": files}],
     }
     return found if not pin.marker else {**found, "properties": [{"name": "python:marker", "value": pin.marker}]}
 
