@@ -96,7 +96,7 @@ def _component(pin: Pin, scope: str) -> dict[str, Any]:
         "version": pin.version,
         "scope": scope,
         "purl": pin.purl,
-        "hashes": files,
+        "externalReferences": [{"type": "distribution", "url": pin.purl, "hashes": files}],
     }
     return found if not pin.marker else {**found, "properties": [{"name": "python:marker", "value": pin.marker}]}
 
