@@ -6,8 +6,8 @@ PYTHON ?= python3
 UV ?= uv
 ARGS ?=
 PEERS ?=
-# Processes that run tests: one more than two cores, since many tests wait for a process or a timer.
-WORKERS ?= 3
+# Processes that run tests: two more than two cores, since many tests wait for a process or a timer.
+WORKERS ?= 4
 
 # How much the long checks do.
 FUZZ_LINES ?= 20000

@@ -319,7 +319,7 @@ def test_whatever_is_begun_while_the_agent_closes_leaves_no_task_and_writes_noth
             error = task.exception()
             assert error is None or isinstance(error, tau.TauError), error
 
-    for number in range(25):  # each in a loop of its own, so that none has to be quick for the others
+    for number in range(15):  # each in a loop of its own, so that none has to be quick for the others
         play(one(tmp_path / str(number)))
         gc.collect()  # session files that were opened are closed with their last reader
         first = descriptors() if number == 0 else first

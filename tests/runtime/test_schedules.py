@@ -32,7 +32,7 @@ from tau.runtime.session import choices
 from tau.runtime.session.navigation import Navigator
 
 PORTIONS = 10
-SCHEDULES = 200  # in each portion
+SCHEDULES = 120  # in each portion
 
 
 @pytest.fixture
@@ -186,7 +186,7 @@ FIRST: dict[str, tuple[Any, Any, Any, str, int]] = {
     "a reload during a reload is ignored": (ExtensionLifecycle, "request_reload", ignore_second_reload, "reload", 30),
     "the file of a session that was left stays open": (BackgroundSync, "_close", keep_open, "descriptor left", 3),
 }
-MORE = 400  # schedules after the first seed
+MORE = 250  # schedules after the first seed
 
 
 @pytest.mark.parametrize("race", FIRST)

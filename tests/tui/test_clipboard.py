@@ -13,7 +13,7 @@ import pytest
 
 from tau.screen.key_table import Platform
 from tau.tui.clipboard import Clipboard, ClipboardContent, osc_52
-from tau.tui.image_files import dropped_images, image_header, read_image
+from tau.tui.image_files import ImageHeader, dropped_images, image_header, read_image
 from tau.tui.platform import current_platform
 from tau.tui.programs import ProgramFailure, find_program, run_program
 
@@ -220,7 +220,7 @@ def test_a_file_that_only_has_the_name_of_an_image_is_not_one(tmp_path: Path) ->
 def test_type_and_size_are_those_that_pillow_reads(tmp_path: Path, kind: str) -> None:
     pillow = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
     pillow.new("RGB", (123, 45), "red").save(tmp_path / "x", kind)
-    assert image_header((tmp_path / "x").read_bytes()) == (f"image/{kind.lower()}", 123, 45)
+    assert image_header((tmp_path / "x").read_bytes()) == ImageHeader(f"image/{kind.lower()}", 123, 45)
 
 
 def test_cut_headers_are_harmless() -> None:

@@ -151,7 +151,7 @@ def test_tab_knows_the_home_folder(project: str, monkeypatch: pytest.MonkeyPatch
 
 def test_files_that_a_prompt_mentions(project: str) -> None:
     text = 'compare @src/main.py, @"docs/my notes.md" and (@README.md) with @src @missing.py me@README.md'
-    assert [(text[start:end], path) for start, end, path in mentioned_files(text, project)] == [
+    assert [(text[one.start : one.end], one.path) for one in mentioned_files(text, project)] == [
         ("@src/main.py", "src/main.py"),
         ('@"docs/my notes.md"', "docs/my notes.md"),
         ("@README.md", "README.md"),

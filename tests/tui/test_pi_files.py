@@ -71,6 +71,7 @@ def test_the_whole_program_starts_with_all_of_them(tmp_path: Path) -> None:
     give(tmp_path, "keybindings.json", "themes/ember.json", "themes/paper.json")
     settings = json.loads((FILES / "settings.json").read_text())
     settings["defaultThinkingLevel"] = "medium"
+    del settings["packages"]  # they are not installed, which is a warning
     keys = {"ANTHROPIC_API_KEY": "sk-none", "OPENAI_API_KEY": "sk-none"}
     with Interface(tmp_path, settings=settings, env={**TRUE_COLOR, **keys}) as tau:
         tau.start()

@@ -69,10 +69,10 @@ class Folders(Value):
 def main(argv: list[str]) -> int:
     """Run a command with the words after it. Returns the exit code."""
     name, *words = argv
-    name = "remove" if name == "uninstall" else name
     if "-h" in words or "--help" in words:
         emit(COMMAND_HELP[name])
         return 0
+    name = "remove" if name == "uninstall" else name
     arguments = argument_parser(name).parse_args(words)
     try:
         module = import_module(COMMANDS[name])

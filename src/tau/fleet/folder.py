@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -63,7 +64,7 @@ class FleetFolder:
         handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _lock(handle)
             except OSError:
                 pid = os.pread(handle, 32, 0).decode(errors="replace").strip()
                 raise UsageError(f"Process {pid} works on {self.path} already.") from None
@@ -129,3 +130,13 @@ def read_result(path: Path) -> Result | None:
         found: Result = convert(parse(path.read_bytes()), Result)
         return found
     return None
+
+
+def _lock(handle: int) -> None:
+    """Raises OSError if a coordinator has the lock. `FleetFolder.coordinator` has it only for a moment."""
+    for pause in (0.001, 0.01, 0.05, 0.1):
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        time.sleep(pause)
+    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
