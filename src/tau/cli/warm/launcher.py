@@ -30,6 +30,7 @@ PORTION = 1 << 16
 READY, GO = b"r", b"g"
 WILL_EXIT, EXITED, KILLED = b"wek"  # first byte of a message about the end; the second is the code or the signal
 FORWARDED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGWINCH")
+HANDLED = (*FORWARDED, "SIGTSTP", "SIGCONT")
 
 
 def launch(program: str, path: str) -> None:
@@ -41,12 +42,13 @@ def launch(program: str, path: str) -> None:
         connection.settimeout(GIVE_UP_S)
         connection.connect(path)
         worker = _hand_over(connection, program)
+        mask = _start(connection) if worker else set()
     except (OSError, ValueError):
         worker = 0
     if not worker:
         connection.close()
         return
-    _wait(connection, worker)
+    _wait(connection, worker, mask)
 
 
 def _is_private(folder: str) -> bool:
@@ -55,9 +57,8 @@ def _is_private(folder: str) -> bool:
 
 
 def _hand_over(connection: socket, program: str) -> int:
-    """Give the job to the worker at the other end. Returns its process id; 0 if it refuses."""
-    descriptors = _inherited()
-    data = marshal.dumps(_request(program, descriptors))
+    """Describe the job to the worker at the other end. Returns its process id; 0 if it refuses."""
+    data = marshal.dumps(_request(program, _inherited()))
     data = len(data).to_bytes(4, "big") + data
     folder = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -68,9 +69,19 @@ def _hand_over(connection: socket, program: str) -> int:
     answer = connection.recv(5)
     if len(answer) != 5 or answer[:1] != READY:
         return 0
-    # Not earlier: descriptors that are not received stay open, and a reader of stdout would wait for their end.
-    connection.sendmsg([GO], [_rights(descriptors)])
     return int.from_bytes(answer[1:], "big")
+
+
+def _start(connection: socket) -> "set[int]":
+    """Let the worker begin. From here on signals wait until `_wait` can forward them. Returns the mask before that."""
+    mask: set[int] = signal.pthread_sigmask(signal.SIG_BLOCK, [getattr(signal, name) for name in HANDLED])
+    try:
+        # Not earlier: descriptors that are not received stay open, and a reader of stdout would wait for their end.
+        connection.sendmsg([GO], [_rights(_inherited())])
+    except OSError:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        raise
+    return mask
 
 
 def _rights(descriptors: list[int]) -> tuple[int, int, bytes]:
@@ -120,7 +131,7 @@ def python() -> dict[str, object]:
     }
 
 
-def _wait(connection: socket, worker: int) -> "NoReturn":
+def _wait(connection: socket, worker: int, mask: "set[int]") -> "NoReturn":
     """Forward signals until the job has ended."""
 
     def forward(number: int, frame: object) -> None:
@@ -137,6 +148,7 @@ def _wait(connection: socket, worker: int) -> "NoReturn":
     for name, handler in handlers.items():
         if signal.getsignal(getattr(signal, name)) != signal.SIG_IGN:
             signal.signal(getattr(signal, name), handler)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     _let_go()
     connection.settimeout(None)
     kind, value = _end(connection)
