@@ -212,6 +212,37 @@ def test_a_connection_that_is_dead_after_sleep_is_noticed_when_the_page_is_shown
     tab.until("state.settled")
 
 
+def test_a_command_waits_until_the_host_has_attached_the_session(tab: Tab, host: ServedPage) -> None:
+    session = host.open()
+    logged_in(tab, host)
+    sent_early = tab.run(f"""(() => {{
+      const send = WebSocket.prototype.send;
+      const sent = [];
+      WebSocket.prototype.send = function (text) {{ sent.push(JSON.parse(text).type); send.call(this, text); }};
+      join({json.dumps(session)});
+      window.answer = connection.request({{type: 'prompt', message: 'at once'}});
+      return [...sent];
+    }})()""")
+    assert sent_early == ["attach"]
+    assert tab.run("answer") == {"disposition": "started"}
+    tab.until("state.settled")
+    assert host.messages(session) == ["at once"]
+
+
+def test_a_command_that_waits_is_not_sent_to_the_session_that_is_chosen_next(tab: Tab, host: ServedPage) -> None:
+    left, chosen = host.open(), host.open()
+    logged_in(tab, host)
+    refused = tab.run(f"""(() => {{
+      join({json.dumps(left)}).catch(() => null);
+      const answer = connection.request({{type: 'prompt', message: 'for the first'}}).catch((error) => error.message);
+      window.joined = join({json.dumps(chosen)});
+      return answer;
+    }})()""")
+    assert refused == "Another session was chosen."
+    tab.run("joined")
+    assert host.messages(left) == host.messages(chosen) == []
+
+
 @pytest.mark.promise("N12")
 def test_a_watcher_is_refused_by_the_host(tab: Tab, host: ServedPage) -> None:
     session = host.open()

@@ -15,6 +15,7 @@ const PING_TIMEOUT_MS = 2_000;
 const SILENCE_MS = 30_000; // after which the connection is checked
 const REVOKED = "This login is not valid any more: it was revoked, or it has expired. Get a new address with: tau serve url";
 const LOST = "The connection was lost before the host answered.";
+const OTHER_CHOSEN = "Another session was chosen.";
 const UNKNOWN_OUTCOME =
   "The session was opened again before the host answered: it is not known whether this was carried out.";
 
@@ -143,7 +144,7 @@ export class Connection {
   #timer = null;
   #patience = null; // for the answer to hello or to a ping
   #heardAt = 0;
-  #attached = null; // {session, stream, position, done}: what this page is, or wants to be, attached to
+  #attached = null; // {session, stream, position, answered}: what this page is, or wants to be, attached to
   #pending = new Map(); // requests without a response, by id
   #ids = 0;
   #name = `page ${randomText()}`;
@@ -177,7 +178,7 @@ export class Connection {
   attach(session, position) {
     if (this.#attached && this.#attached.session !== session) this.detach();
     return new Promise((resolve, reject) => {
-      this.#attached = {session, stream: null, position, resolve, reject};
+      this.#attached = {session, stream: null, position, answered: false, resolve, reject};
       if (this.#online) this.#sendAttach();
     });
   }
@@ -186,7 +187,12 @@ export class Connection {
     const left = this.#attached;
     this.#attached = null;
     if (!left) return;
-    left.reject?.(new Error("Another session was chosen."));
+    left.reject?.(new Error(OTHER_CHOSEN));
+    for (const waiting of [...this.#pending.values()].filter((one) => one.followed)) {
+      // What is for the session that is left must not reach the next one.
+      if (!waiting.sent) this.#settle(waiting).reject(new Error(OTHER_CHOSEN));
+      else Object.assign(waiting, {followed: false, record: {...waiting.record, session: left.session}});
+    }
     if (this.#online) this.request({type: "detach", session: left.session}).catch(() => null);
   }
 
@@ -200,13 +206,13 @@ export class Connection {
     return new Promise((resolve, reject) => {
       const waiting = {record, followed, resolve, reject, sent: false};
       this.#pending.set(record.id, waiting);
-      if (this.#online) this.#write(waiting);
+      if (this.#online && (!followed || this.#attached.answered)) this.#write(waiting);
     });
   }
 
   // Send a record that has no response. Returns false if it was not sent.
   send(record) {
-    if (!this.#online || !this.#attached) return false;
+    if (!this.#online || !this.#attached?.answered) return false;
     this.#socket.send(JSON.stringify({session: this.#attached.session, ...record}));
     return true;
   }
@@ -281,6 +287,7 @@ export class Connection {
 
   #sendAttach() {
     const {session, position} = this.#attached;
+    this.#attached.answered = false; // until then the host refuses what is for the session
     const {stream, seq, entry} = position?.() ?? {};
     const after = stream ? {stream, seq} : undefined;
     this.#socket.send(JSON.stringify({id: `attach ${session}`, type: "attach", session, after, entry: entry ?? undefined}));
@@ -300,6 +307,7 @@ export class Connection {
     const moved = attached.stream !== null && attached.stream !== record.data.stream;
     attached.stream = record.data.stream;
     attached.session = record.data.session;
+    attached.answered = true;
     for (const waiting of [...this.#pending.values()].filter((one) => one.followed)) {
       const {type} = waiting.record;
       if (!waiting.sent || !moved || MESSAGES.has(type) || HARMLESS.test(type)) this.#write(waiting);
