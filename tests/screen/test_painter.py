@@ -105,6 +105,8 @@ def test_the_screen_shows_the_frame_and_history_stays(
         if content and source.random() < 0.8:
             lowest = min(len(content) - 1, max(first, len(content) - rows))
             cursor = Cursor(source.randint(lowest, len(content) - 1), source.randint(0, columns - 1))
+        if source.random() < 0.3:
+            display.feed(display.painter.echo(source.choice("x \x1béあ")))
         display.show(source.randint(0, min(len(content), first)), content, cursor)
         expected = shown(content, columns)
         visible = display.rows()
@@ -135,6 +137,41 @@ def test_a_typed_character_costs_few_bytes() -> None:
     data = display.show(0, rows, Cursor(2, 4))
     assert data == b"\x1b[?2026h\b\b\b!lo!\b\b\b\x1b[?2026l"
     assert display.rows()[2] == "hel!lo!"
+
+
+def test_a_typed_character_is_shown_before_the_frame_and_is_not_drawn_twice() -> None:
+    display = Display(40, 120)
+    rows = [line("─" * 119, "border"), line(""), line("─" * 119, "border")]
+    display.show(0, rows, Cursor(1, 0))
+    for typed in ("h", "hi"):
+        assert display.painter.echo(typed[-1]) == f"\x1b[?2026h{typed[-1]}\x1b[?2026l".encode()
+        rows[1] = line(typed)
+        assert display.show(0, rows, Cursor(1, len(typed))) == b""
+
+
+def test_an_echo_that_was_wrong_is_corrected_by_the_frame() -> None:
+    display = Display(40, 120)
+    display.show(0, [line("ab")], Cursor(0, 2))
+    display.feed(display.painter.echo("c"))
+    display.show(0, [line("abX")], Cursor(0, 1))
+    assert display.rows()[0] == "abX" and display.cursor() == (0, 1)
+
+
+@pytest.mark.parametrize(
+    "row, column, character",
+    [
+        (line("hello"), 3, "x"),  # not at the end
+        (line("hello", "accent"), 5, "x"),
+        (line("héllo"), 5, "x"),
+        (line("hello"), 5, "é"),
+        (line("hello"), 5, "\x1b"),
+        (line("x" * 38), 38, "y"),  # the last column
+    ],
+)
+def test_only_plain_characters_at_the_end_of_plain_text_are_echoed(row: Line, column: int, character: str) -> None:
+    display = Display(5, 40)
+    display.show(0, [row], Cursor(0, column))
+    assert display.painter.echo(character) == b""
 
 
 def test_a_counter_in_a_long_rule_costs_few_bytes() -> None:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from tau.screen.cells import clip_line, line_width
 from tau.screen.frame import Cursor, Frame
-from tau.screen.lines import Line, Span
+from tau.screen.lines import Line, Span, plain_text
 from tau.screen.row_changes import change_of, whole
 from tau.screen.styles import Palette, safe_text
 
@@ -24,6 +24,7 @@ HIDE_CURSOR = "\x1b[?25l"
 ERASE_LINE = "\x1b[K"
 ERASE_BELOW = "\x1b[J"
 MIN_GAP = 8  # spaces
+PLAIN = Span("")[1:]  # the style and link of text in the terminal's default
 
 
 _STALE: Line = (Span("", "stale"),)  # a row whose cells are not known
@@ -57,6 +58,30 @@ class Painter:
             self._place(frame.cursor, end - 1)
         self._pen.show(frame.cursor is not None)
         return self._pen.finish(self.synchronized)
+
+    def echo(self, character: str) -> bytes:
+        """The bytes that show a typed character where the cursor is; b"" if only a frame can show it.
+
+        The next frame agrees with it, or corrects it. What costs most of a frame is to find out that all else is the
+        same: so the character is on the screen before that.
+        """
+        pen, at = self._pen, self._pen.row - self.first_visible
+        if self._resized is not None or pen.column is None or not pen.visible or not 0 <= at < len(self._drawn):
+            return b""
+        row = self._drawn[at]
+        text = plain_text(row) + character
+        if (
+            len(text) != pen.column + 1
+            or len(text) + 1 >= self._size[1]
+            or not text.isascii()
+            or not text.isprintable()
+        ):
+            return b""  # the cursor is not at the end, or the width of the row is not certain
+        if row and row[-1][1:] != PLAIN:
+            return b""
+        self._drawn[at] = (*row[:-1], Span(row[-1].text + character)) if row else (Span(character),)
+        pen.write(character, 1)
+        return pen.finish(self.synchronized)
 
     def resize(
         self,

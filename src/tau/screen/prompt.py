@@ -5,7 +5,7 @@ Keys of the application (`app.*`) are left to the caller, who asks here first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tau.records.base import Value
 from tau.screen.completion import Accepted, CompletionList, Proposal, Query
@@ -13,6 +13,8 @@ from tau.screen.editor import Editor
 from tau.screen.input_events import Key
 from tau.screen.input_mode import InputMode, input_mode
 from tau.screen.key_table import KEYS
+
+Echo = Callable[[str], None]
 
 
 class KeyResult(Value):
@@ -39,8 +41,8 @@ class Prompt:
         """What the text is so far: the first line decides."""
         return input_mode(self.editor.first_line)
 
-    def key(self, key: Key, actions: Sequence[str]) -> KeyResult:
-        """A key with the ids that are bound to it, in all contexts."""
+    def key(self, key: Key, actions: Sequence[str], echo: Echo = lambda typed: None) -> KeyResult:
+        """A key with the ids that are bound to it, in all contexts. `echo` gets its text if it is typed."""
         if self.editor.waits_for_character and (key.text or "app.interrupt" in actions):
             self.editor.insert(key.text)
             return KeyResult(True)
@@ -56,6 +58,7 @@ class Prompt:
             if result := self._perform(action):
                 return result
         if key.text:
+            echo(key.text)
             self.editor.insert(key.text)
             return KeyResult(True, self._ask())
         return UNUSED

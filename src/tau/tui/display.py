@@ -50,6 +50,11 @@ class Display:
         """The view has changed: paint it soon (FrameScheduler.request)."""
         self._frames.request(at_once=at_once, in_turn=in_turn)
 
+    def echo(self, character: str) -> None:
+        """Show a character that was typed, before the frame that contains it."""
+        if self._full_screen is None and self._terminal.echoes and not self._frames.paused:
+            self._terminal.write(self._painter.echo(character))
+
     def paint(self) -> None:
         """Paint now: the first frame."""
         self._paint()

@@ -103,6 +103,7 @@ class Interface:
             self._modals,
             insert=self._input.paste,
             shortcut=self._extensions.run_shortcut,
+            echo=self._display.echo,
             ask=self._input.completions.ask,
             submit=lambda: self.take_submission(follow_up=False),
         )
@@ -230,13 +231,19 @@ class Interface:
     def _on_input(self, events: list[InputEvent]) -> None:
         if self._stop.asked:
             return  # the session is being closed: what is typed now is not for it
-        for event in events:
-            if isinstance(event, Reply) and event.name in ("background", "colorScheme"):
-                self.looks.background(event.value)
-            elif isinstance(event, Focus):
-                self._notices.on_focus(event.gained)
-        self._keyboard.handle([event for event in events if not isinstance(event, Reply | Focus)])
+        self._keyboard.handle([event for event in events if not self._is_from_terminal(event)])
         self._display.changed(at_once=True, in_turn=not self._input.completions.pending)
+
+    def _is_from_terminal(self, event: InputEvent) -> bool:
+        """Take what the terminal itself tells; the rest was typed or pasted."""
+        if isinstance(event, Focus):
+            self._notices.on_focus(event.gained)
+            return True
+        if not isinstance(event, Reply):
+            return False
+        if event.name in ("background", "colorScheme"):
+            self.looks.background(event.value)
+        return True
 
     def _on_offer(self, query: Query, proposals: Sequence[Proposal]) -> None:
         self._keyboard.offer(query, proposals)

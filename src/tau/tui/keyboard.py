@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from tau.screen.bindings import Bindings
 from tau.screen.completion import Proposal, Query
 from tau.screen.input_events import InputEvent, Key, Paste
-from tau.screen.prompt import KeyResult, Prompt
+from tau.screen.prompt import Echo, KeyResult, Prompt
 from tau.tui.modals import Modals
 from tau.tui.questions import Questions
 
@@ -19,7 +19,8 @@ class Keyboard:
     """Routes input events. `actions` are the program's own, by the ids of keybindings.json.
 
     `insert` puts pasted text into the editor; `shortcut` runs the shortcut of an extension for a key and returns
-    False if there is none; `ask` looks for completions; `submit` sends the text of the editor.
+    False if there is none; `echo` shows a typed character before the next frame; `ask` looks for completions; `submit`
+    sends the text of the editor.
     """
 
     def __init__(
@@ -32,6 +33,7 @@ class Keyboard:
         *,
         insert: Callable[[str], Query | None],
         shortcut: Callable[[Key, Bindings], bool],
+        echo: Echo,
         ask: Callable[[Query], None],
         submit: Callable[[], None],
     ) -> None:
@@ -42,6 +44,7 @@ class Keyboard:
         self._modals = modals
         self._insert = insert
         self._shortcut = shortcut
+        self._echo = echo
         self._ask = ask
         self._submit = submit
 
@@ -49,7 +52,7 @@ class Keyboard:
         for event in events:
             if isinstance(event, Key):
                 if not self._suspend_in_modal(event):
-                    self._key(event)
+                    self._key(event, alone=len(events) == 1)
             elif isinstance(event, Paste):
                 self._paste(event.text)
 
@@ -67,11 +70,11 @@ class Keyboard:
         """Completions were found."""
         self._carry_out(self._prompt.offer(query, proposals))
 
-    def _key(self, key: Key) -> None:
+    def _key(self, key: Key, *, alone: bool) -> None:
         actions = self.bindings.actions(key)
         if self._questions.key(key, actions) or self._modals.key(key, actions) or self._shortcut(key, self.bindings):
             return
-        result = self._prompt.key(key, actions)
+        result = self._prompt.key(key, actions, self._echo) if alone else self._prompt.key(key, actions)
         if result.used:
             self._carry_out(result)
             return

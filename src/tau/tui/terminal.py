@@ -119,6 +119,11 @@ class Terminal:
         """Whether a frame may be written: the last one is out, and the size is not changing."""
         return self._state.active and self._output.idle and not self._resize.waiting
 
+    @property
+    def echoes(self) -> bool:
+        """Whether something can be written at the place of the cursor without a question about the size before it."""
+        return self._probe is None and self.ready
+
     def take_turn(self) -> bool:
         """Whether a frame is written now. Otherwise `on_ready` tells when to try again."""
         return self.ready and (self._probe is None or self._probe.take())
