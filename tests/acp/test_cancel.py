@@ -88,6 +88,7 @@ def test_a_cancel_is_answered_soon_in_every_phase_and_the_next_prompt_works(phas
     run(case, tmp_path, answer, AFTERWARDS, args=args, settings={"retry": {"baseDelayMs": 60_000}})
 
 
+@pytest.mark.promise("K12")
 def test_a_cancel_in_the_same_write_as_its_prompt_cancels_it(tmp_path: Path) -> None:
     async def case(peer: Peer, session: str) -> None:
         for _ in range(20):
@@ -100,6 +101,7 @@ def test_a_cancel_in_the_same_write_as_its_prompt_cancels_it(tmp_path: Path) -> 
     run(case, tmp_path)
 
 
+@pytest.mark.promise("K12")
 def test_a_cancel_without_a_run_does_nothing_and_not_to_the_next_prompt(tmp_path: Path) -> None:
     async def case(peer: Peer, session: str) -> None:
         await peer.notify("session/cancel", sessionId=session)
@@ -112,6 +114,7 @@ def test_a_cancel_without_a_run_does_nothing_and_not_to_the_next_prompt(tmp_path
     run(case, tmp_path)
 
 
+@pytest.mark.promise("K12")
 def test_cancel_request_ends_one_prompt_and_leaves_the_others(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
 
