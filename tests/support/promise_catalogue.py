@@ -439,6 +439,8 @@ PARTS = (
             Row("O05", ("P34",), "A program that has telemetry of its own", "it is left alone"),
             Row("O06", ("P34",), "Many sessions in one process", "no span in the trace of another"),
             Row("O07", ("P34",), "A start and a run without telemetry", "nothing of it is loaded or sent"),
+            Row("O08", ("P19", "P34"), "A project that switches it on", "not applied, trusted or not"),
+            Row("O09", ("P34",), "The package is missing", "asked for by a flag, an error; by a setting, a warning"),
         ),
     ),
     Part(
