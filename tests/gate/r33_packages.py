@@ -26,19 +26,19 @@ def measure(scale: float, seed: int) -> list[Figure]:
     kinds = [kind for kind in SOURCES if shutil.which(kind)]
     if "npm" not in kinds:
         print("*** R33: NO NPM HERE: its packages were not tried ***", file=sys.stderr)
-    commands = list(product(kinds, ("installs", "updates")))
+    jobs = portion(list(product(kinds, ("installs", "updates"), ("moments", "steps"))), min(scale, 1), seed)
 
     def killed(number: int, amount: int, folder: Path) -> None:
-        kind, what = commands[number // 2]
+        kind, what, when = jobs[number]
         with serve_registry() as registry:
             trial = Trial(folder, kind, registry if kind == "npm" else None)
-            if number % 2:
+            if when == "steps":
                 trial.steps(what.removesuffix("s"))
             else:
                 getattr(trial, what)(moments)
 
-    tried = len(commands) * (moments + 2 * len(STEPS))
-    wrong = failures(2 * len(commands), 1, killed)
+    tried = sum(2 * len(STEPS) if when == "steps" else moments for _, _, when in jobs)
+    wrong = failures(len(jobs), 1, killed)
     packages = Figure("R33", "commands killed at every step: neither the old state nor the new", tried, wrong, 0)
     return [packages, *_extensions(scale, seed)]
 
