@@ -27,7 +27,12 @@ TERMINALS = (
 )
 QUESTIONS = 1_000
 KEYS = 50
-ENDS = list(product((signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT), test_ends.STATES))
+FROM_KEYS = (signal.SIGINT, signal.SIGQUIT)  # while another program has the terminal, these are for it
+ENDS = [
+    (number, state)
+    for number, state in product((signal.SIGTERM, signal.SIGHUP, *FROM_KEYS), test_ends.STATES)
+    if state is not test_ends.editing or number not in FROM_KEYS
+]
 EVENTS = 100_000
 LOT = 2_000  # events of one terminal
 STALL_S = 30

@@ -18,7 +18,7 @@ from support.node_program import find_node
 from support.npm_registry import serve_registry
 
 MOMENTS = 20  # of each command with each kind of package
-SECONDS = 3600.0
+SECONDS = 7200.0
 
 
 def measure(scale: float, seed: int) -> list[Figure]:
