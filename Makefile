@@ -129,7 +129,7 @@ coverage: $(READY)  ## run the tests and show the lines they never reach
 	@$(PY) -m coverage combine --quiet
 	@$(PY) -m coverage report
 
-gate: $(READY)  ## every figure that a change must keep; ARGS="--only R1 R4"
+gate: $(READY)  ## every figure and every row that a change must keep; ARGS="--only R1 R4", ARGS=--rows
 	@$(PY) -m tests.gate $(ARGS)
 
 fuzz: $(READY)  ## mutated lines, edits, sessions and answers, random commands, schedules, evasions; FUZZ_LINES=20000

@@ -23,7 +23,7 @@ RECORDS = TESTS / "gate" / "records.jsonl"
 
 sys.path.insert(0, str(TESTS))  # the catalogue is next to the tests, which are not a package
 
-from support.promise_catalogue import GOALS, GOALS_ABSENT, PARTS, PROMISES, SAME  # noqa: E402
+from support.promise_catalogue import GOAL_ROWS, GOALS, GOALS_ABSENT, PARTS, PROMISES, SAME  # noqa: E402
 from support.promise_index import Marks, absent, gaps, holders, of, read  # noqa: E402
 
 HEAD = """\
@@ -42,8 +42,9 @@ line loses only itself.
 **How it is tested.** Wherever possible against the real program, over real pipes, files and processes, with a local
 server in place of a provider. A fault is not injected once but at every place where it can happen: at each byte of a
 file, at each system call, after each event of a stream. Random tests use a seed, which is printed on failure. The
-tests below run with every change (`make test`); the gate repeats the random ones often enough for the figures at the
-end of this page to be meaningful.
+tests below run with every change (`make test`); the gate (`make gate`) repeats the random ones often enough for the
+figures at the end of this page to be meaningful, and prints every row with its state: held, broken, or not tried
+because this machine lacks something, such as a browser. `make gate ARGS=--rows` prints the rows alone.
 
 What tau does *not* guarantee is listed in [Security](security.md#what-is-not-promised).
 """
@@ -56,16 +57,17 @@ def page(marks: Marks) -> str:
 def _promises(marks: Marks) -> Iterator[str]:
     yield "## Guarantees"
     yield ""
-    yield "| | Area | Guarantee | Rows | Tests |"
-    yield "|---|---|---|---|---|"
+    yield "| | Area | Guarantee | Rows | Figures | Tests |"
+    yield "|---|---|---|---|---|---|"
     for promise in PROMISES:
         rows = of(promise.id)
         tests = dict.fromkeys(test for row in rows for test in holders(marks, row.id))
         files = " ".join(_link(path) for path in dict.fromkeys(test.path for test in tests))
-        names = " ".join(row.id for row in rows)
+        ids = [row.id for row in rows]
+        goals = " ".join(goal for goal, about in GOAL_ROWS.items() if not set(about.split()).isdisjoint(ids))
         reason = absent(promise.id)
         held = f"does not apply: {reason}" if reason else f"{len(tests)} in {files}" if tests else "missing"
-        yield f"| {promise.id} | {promise.about} | {promise.says} | {names} | {held} |"
+        yield f"| {promise.id} | {promise.about} | {promise.says} | {' '.join(ids)} | {goals} | {held} |"
 
 
 def _rows(marks: Marks) -> Iterator[str]:

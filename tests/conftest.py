@@ -65,9 +65,11 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """What a failed test promises, below its traceback."""
+    """What a failed test promises, below its traceback; and in reports for programs (--junitxml), for all tests."""
     report = yield
     rows = dict.fromkeys(str(row) for mark in item.iter_markers("promise") for row in mark.args)
+    if rows and report.when == "teardown":
+        report.user_properties = [*report.user_properties, *(("promise", row) for row in rows)]
     if report.failed and rows:
         report.sections.append(("Promises of this test (docs/reliability.md)", "\n".join(map(described, rows))))
     return report

@@ -82,7 +82,7 @@ PASSAGES = {
 PURE = {"errors", "records", "wire", "core", "llm", "export", "screen", "mcp"}
 IMPURE_FILES = {
     *("llm/http.py", "llm/http_pool.py", "llm/http_connection.py", "llm/http_request.py", "llm/socks.py"),
-    *("llm/aws.py", "llm/gcp.py"),
+    *("llm/aws.py", "llm/gcp.py", "llm/idle_connections.py"),
 }
 IMPURE = {
     *("asyncio", "concurrent", "multiprocessing", "threading", "select", "selectors", "signal"),
@@ -123,6 +123,7 @@ LATE = {
     "llm/http.py": {"calendar", "email.utils", "ssl", "tau.llm.http_pool"},
     "llm/proxies.py": {"ipaddress", "urllib.request"},
     "llm/http_pool.py": {"base64", "tau.llm.socks"},
+    "llm/idle_connections.py": {"resource"},
     "tools/registry.py": {"*"},
     "tools/read_tracking.py": {"hashlib"},
     # Every prompt loads the tools, to describe them to the model; few call these.

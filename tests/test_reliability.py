@@ -6,7 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from support.promise_catalogue import GOALS, PROMISES, ROWS, SAME
+import pytest
+
+from support.promise_catalogue import GOAL_ROWS, GOALS, PROMISES, ROWS, SAME
 from support.promise_index import Holder, Marks, gaps, holders, read
 
 PROGRAM = Path(__file__).parents[1] / "scripts" / "reliability.py"
@@ -80,7 +82,17 @@ def no_test(): ...
 
 
 def test_the_catalogue_is_whole() -> None:
-    assert [promise.id for promise in PROMISES] == [f"P{number}" for number in range(1, 35)]
-    assert list(GOALS) == [f"R{number}" for number in range(1, 30)]
+    assert [promise.id for promise in PROMISES] == [f"P{number}" for number in range(1, 42)]
+    assert list(GOALS) == [f"R{number}" for number in range(1, 37)]
     assert {name for row in ROWS.values() for name in row.promises} == {promise.id for promise in PROMISES}
     assert SAME.keys() & ROWS.keys() == set() and set(SAME.values()) <= ROWS.keys()
+
+
+def test_the_figures_of_the_gate_are_about_rows() -> None:
+    assert list(GOAL_ROWS) == list(GOALS)
+    assert {row for rows in GOAL_ROWS.values() for row in rows.split()} <= ROWS.keys()
+
+
+@pytest.mark.parametrize("part", ["N", "K", "M", "O", "T", "J", "U", "W"])
+def test_every_front_end_has_figures(part: str) -> None:
+    assert any(row.startswith(part) for rows in GOAL_ROWS.values() for row in rows.split())

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from support.acp_peer import Failure, Peer, memory_peer
+from support.acp_phases import AFTERWARDS, PHASES, question, running, tool
 from support.rpc_process import Json
-
-AFTERWARDS: Json = {"text": "afterwards"}
 
 
 def run(case: Callable[[Peer, str], Awaitable[None]], folder: Path, *answers: Json, **how: Any) -> None:
@@ -23,43 +22,6 @@ def run(case: Callable[[Peer, str], Awaitable[None]], folder: Path, *answers: Js
             await case(peer, await peer.new(folder / "work"))
 
     asyncio.run(main())
-
-
-def tool(name: str, id: str = "call_1", **arguments: Any) -> Json:
-    return {"blocks": [{"tool": name, "arguments": arguments, "id": id}]}
-
-
-async def kind(peer: Peer, name: str) -> Any:
-    return await peer.update(name)
-
-
-async def question(peer: Peer, _: str) -> Any:
-    return await peer.until(lambda one: one.get("method") == "session/request_permission")
-
-
-async def running(peer: Peer, _: str) -> Any:
-    return await peer.update("tool_call_update", status="in_progress")
-
-
-async def at_once(peer: Peer, _: str) -> None:
-    return
-
-
-Reached = Callable[[Peer, str], Awaitable[Any]]
-PHASES: dict[str, tuple[Json, Reached, str, list[str]]] = {
-    "before the first byte": ({"text": "x", "hangAfter": 0}, at_once, "", []),
-    "while text streams": ({"blocks": [{"text": ["a", "b"]}], "hangAfter": 1}, kind, "agent_message_chunk", []),
-    "in thinking": ({"blocks": [{"thinking": ["a", "b"]}], "hangAfter": 1}, kind, "agent_thought_chunk", []),
-    "in the arguments of a call": (
-        {"blocks": [{"tool": "bash", "arguments": ['{"comm', 'and"'], "id": "call_1"}], "hangAfter": 1},
-        kind,
-        "tool_call",
-        [],
-    ),
-    "in a command": (tool("bash", command="sleep 60"), running, "", []),
-    "in a permission question": (tool("bash", command="touch no"), question, "", ["--permissions", "ask"]),
-    "in the wait for a retry": ({"error": {"message": "529 overloaded"}}, kind, "notice", []),
-}
 
 
 @pytest.mark.promise("K05")
@@ -88,6 +50,7 @@ def test_a_cancel_is_answered_soon_in_every_phase_and_the_next_prompt_works(phas
     run(case, tmp_path, answer, AFTERWARDS, args=args, settings={"retry": {"baseDelayMs": 60_000}})
 
 
+@pytest.mark.promise("K12")
 def test_a_cancel_in_the_same_write_as_its_prompt_cancels_it(tmp_path: Path) -> None:
     async def case(peer: Peer, session: str) -> None:
         for _ in range(20):
@@ -100,6 +63,7 @@ def test_a_cancel_in_the_same_write_as_its_prompt_cancels_it(tmp_path: Path) -> 
     run(case, tmp_path)
 
 
+@pytest.mark.promise("K12")
 def test_a_cancel_without_a_run_does_nothing_and_not_to_the_next_prompt(tmp_path: Path) -> None:
     async def case(peer: Peer, session: str) -> None:
         await peer.notify("session/cancel", sessionId=session)
@@ -112,6 +76,7 @@ def test_a_cancel_without_a_run_does_nothing_and_not_to_the_next_prompt(tmp_path
     run(case, tmp_path)
 
 
+@pytest.mark.promise("K12")
 def test_cancel_request_ends_one_prompt_and_leaves_the_others(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
 

@@ -98,6 +98,7 @@ def test_a_line_that_is_too_long_gets_an_error_and_the_next_one_works(tmp_path: 
     asyncio.run(main())
 
 
+@pytest.mark.promise("K14")
 def test_errors_name_the_wrong_field(tmp_path: Path) -> None:
     async def main() -> None:
         async with memory_peer(tmp_path) as peer:

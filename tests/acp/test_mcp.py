@@ -51,6 +51,7 @@ def test_a_tool_of_a_server_of_the_client_is_called(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.promise("K11")
 @pytest.mark.process
 def test_a_server_that_does_not_work_is_reported_and_the_session_works(tmp_path: Path) -> None:
     async def main() -> None:
@@ -63,6 +64,7 @@ def test_a_server_that_does_not_work_is_reported_and_the_session_works(tmp_path:
     asyncio.run(main())
 
 
+@pytest.mark.promise("K10")
 @pytest.mark.process
 def test_closing_a_session_ends_its_servers(tmp_path: Path) -> None:
     async def main() -> None:
@@ -98,6 +100,7 @@ def test_a_cancel_during_a_call_of_a_server_is_answered_soon(tmp_path: Path) -> 
     asyncio.run(main())
 
 
+@pytest.mark.promise("K14")
 def test_servers_that_are_incomplete_are_refused_by_field(tmp_path: Path) -> None:
     async def main() -> None:
         async with memory_peer(tmp_path) as peer:

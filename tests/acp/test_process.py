@@ -260,6 +260,7 @@ def test_flags_that_choose_a_session_and_messages_are_refused(tmp_path: Path) ->
         assert done.returncode == 2 and b"tau acp" in done.stderr, args
 
 
+@pytest.mark.promise("K13")
 def test_mode_acp_is_the_same_and_what_extensions_print_is_not_on_stdout(tmp_path: Path) -> None:
     file = tmp_path / "loud.py"
     file.write_text("print('loud')\ndef setup(pi):\n    print('louder')\n")

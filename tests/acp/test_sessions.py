@@ -250,6 +250,7 @@ def test_a_closed_session_is_free_and_its_prompts_are_cancelled(tmp_path: Path) 
     run(case, tmp_path, {"blocks": [{"text": ["one", "two"]}], "hangAfter": 1})
 
 
+@pytest.mark.promise("K14")
 def test_unknown_sessions_are_errors_and_deleting_one_is_not(tmp_path: Path) -> None:
     async def case(peer: Peer) -> None:
         work = str(tmp_path / "work")
@@ -266,6 +267,7 @@ def test_unknown_sessions_are_errors_and_deleting_one_is_not(tmp_path: Path) -> 
     run(case, tmp_path)
 
 
+@pytest.mark.promise("K15")
 def test_a_session_that_another_process_has_open_is_neither_loaded_nor_deleted(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     work = tmp_path / "work"
@@ -299,6 +301,7 @@ def test_a_session_that_another_process_has_open_is_neither_loaded_nor_deleted(t
     asyncio.run(main())
 
 
+@pytest.mark.promise("K14")
 def test_choices_are_complete_and_only_offered_values_are_taken(tmp_path: Path) -> None:
     async def case(peer: Peer) -> None:
         result = await peer.call("session/new", cwd=str(tmp_path / "work"), mcpServers=[])

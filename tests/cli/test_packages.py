@@ -78,6 +78,7 @@ def test_packages_of_npm_are_installed_updated_and_removed(tmp_path: Path, regis
     assert "No matching package found for tool. Did you mean npm:tool?" in gone.stderr
 
 
+@pytest.mark.promise("U01")
 def test_install_scripts_run_only_if_they_are_named(tmp_path: Path, registry: Registry) -> None:
     place = Place(tmp_path, registry.url)
     scripts = {"postinstall": "echo ran > ran.txt"}
@@ -91,6 +92,7 @@ def test_install_scripts_run_only_if_they_are_named(tmp_path: Path, registry: Re
     assert "other: it has no install script" in refused.stderr
 
 
+@pytest.mark.promise("U02")
 def test_a_tarball_with_another_digest_or_without_one_is_refused(tmp_path: Path, registry: Registry) -> None:
     place = Place(tmp_path, registry.url)
     place.repository("me/good", {"skills/x/SKILL.md": SKILL.format("x")})
@@ -115,6 +117,7 @@ def test_a_tarball_with_another_digest_or_without_one_is_refused(tmp_path: Path,
     )
 
 
+@pytest.mark.promise("U03")
 def test_a_tarball_cannot_write_outside_of_its_folder(tmp_path: Path, registry: Registry) -> None:
     place = Place(tmp_path, registry.url)
     (place.home / "secret.md").write_text("secret")
@@ -134,6 +137,7 @@ def test_a_tarball_cannot_write_outside_of_its_folder(tmp_path: Path, registry: 
     assert "secret" not in "".join(Path(row["path"]).read_text() for row in rows)
 
 
+@pytest.mark.promise("U09")
 def test_a_dry_run_and_an_offline_run_fetch_nothing(tmp_path: Path, registry: Registry) -> None:
     place = Place(tmp_path, registry.url)
     registry.publish("kit", "1.0.0", dependencies={"dep": "1"}, scripts={"install": "true"})
@@ -177,6 +181,7 @@ def test_repositories_are_cloned_updated_and_removed(place: Place) -> None:
     assert place.packages() == [] and sorted(path.name for path in (place.agent / "git").iterdir()) == [".gitignore"]
 
 
+@pytest.mark.promise("U06")
 def test_two_installations_at_once_are_both_there(place: Place) -> None:
     for name in ("one", "two"):
         place.repository(f"me/{name}", {"skills/x/SKILL.md": SKILL.format(name)})
@@ -188,6 +193,7 @@ def test_two_installations_at_once_are_both_there(place: Place) -> None:
     assert [(row["missing"], row["locked"]) for row in place.rows()] == [(False, True), (False, True)]
 
 
+@pytest.mark.promise("U04")
 def test_hooks_and_submodules_of_a_repository_are_not_used(place: Place) -> None:
     place.repository("me/inner", {"evil.txt": ""})
     kit = place.repository("me/kit", {"prompts/p.md": "p", "hooks/post-checkout": "#!/bin/sh\ntouch ran\n"})
@@ -205,6 +211,7 @@ def test_hooks_and_submodules_of_a_repository_are_not_used(place: Place) -> None
     assert list(place.home.rglob("ran")) == [] == list(place.work.rglob("ran"))
 
 
+@pytest.mark.promise("U12")
 def test_a_repository_that_cannot_be_cloned_leaves_nothing(place: Place) -> None:
     place.repository("me/kit", {"a": ""})
     for source in ("git:example.org/me/none", "git:example.org/me/kit@nothing"):
@@ -215,6 +222,7 @@ def test_a_repository_that_cannot_be_cloned_leaves_nothing(place: Place) -> None
     )
 
 
+@pytest.mark.promise("U05")
 def test_an_update_that_pi_was_cut_off_in_is_finished(place: Place) -> None:
     place.repository("me/kit", {"prompts/p.md": "p"})
     place.tau("install", "git:example.org/me/kit")
@@ -250,6 +258,7 @@ def test_a_lock_that_a_killed_program_left_is_waited_for(place: Place) -> None:
     assert len(place.packages()) == 1 and not lock.exists()
 
 
+@pytest.mark.promise("U10")
 def test_a_damaged_settings_file_is_not_written(place: Place) -> None:
     write(place.work, {"kit/prompts/p.md": "p"})
     (place.agent / "settings.json").write_text('{"packages": [')
@@ -257,12 +266,14 @@ def test_a_damaged_settings_file_is_not_written(place: Place) -> None:
     assert (place.agent / "settings.json").read_text() == '{"packages": ['
 
 
+@pytest.mark.promise("U10")
 def test_a_folder_that_cannot_be_written_is_told(place: Place) -> None:
     write(place.work, {"kit/prompts/p.md": "p"})
     done = place.tau("install", "./kit", code=1, PI_CODING_AGENT_DIR="/proc/agent")
     assert done.stderr == "Error: /proc/agent: No such file or directory\n" and done.stdout == ""
 
 
+@pytest.mark.promise("U07")
 def test_packages_of_a_project_need_trust_which_an_installation_renews(place: Place) -> None:
     write(place.work, {"kit/prompts/p.md": "p", "other/prompts/q.md": "q"})
     place.tau("install", "-l", "./kit")  # a project without anything that needs trust
@@ -319,6 +330,7 @@ def test_the_first_words_are_commands_of_both_programs(place: Place, program: st
     assert (done.returncode, done.stdout) == (0, "No packages installed.\n")
 
 
+@pytest.mark.promise("U05")
 def test_a_killed_update_leaves_the_old_state_or_the_new_one(tmp_path: Path) -> None:
     """A few moments; tests/long/package_kills.py has 20 of each command."""
     trial = Trial(tmp_path, "git", None)

@@ -320,6 +320,7 @@ def an_error_of_a_command_without_a_log(folder: Path) -> bytes:
     return shown(folder, *PI, "--list-models") + shown(folder, *TAU, "doctor")
 
 
+@pytest.mark.promise("T01")
 @pytest.mark.parametrize("name", SURFACES)
 def test_nothing_that_others_wrote_steers_the_terminal(name: str, tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
@@ -353,6 +354,7 @@ def test_without_utf_8_what_cannot_be_written_is_spelled_out(tmp_path: Path) -> 
     assert (done.returncode, done.stderr) == (2, f"Error: {named} is not a folder\n".encode())
 
 
+@pytest.mark.promise("T03")
 def test_a_question_spells_out_characters_without_a_glyph(tmp_path: Path) -> None:
     unseen = "\u3164\u2800\ufe0f\U000e0100\u034f\u115f\uffa0\u17b4\u180b\u200b\u00ad\u2066"
     answers = [calls(f"true ⚠{unseen}"), {"text": "done"}]

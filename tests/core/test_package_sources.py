@@ -47,6 +47,7 @@ def test_everything_else_is_a_local_path(text: str) -> None:
     assert parse_source(text) == LocalSource("local", text, text)
 
 
+@pytest.mark.promise("U03")
 @pytest.mark.parametrize(
     "text",
     [

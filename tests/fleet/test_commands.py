@@ -201,6 +201,7 @@ def test_another_process_sees_how_far_a_running_fleet_is(tmp_path: Path) -> None
     assert (folder.coordinator(), taken.running, taken.waiting) == (None, 0, 6)
 
 
+@pytest.mark.promise("W16")
 def test_a_task_cannot_write_outside_its_folder(tmp_path: Path) -> None:
     if (problem := asyncio.run(sandbox_problem("workspace"))) is not None:
         pytest.skip(f"no sandbox here: {problem}")
@@ -212,6 +213,7 @@ def test_a_task_cannot_write_outside_its_folder(tmp_path: Path) -> None:
     assert fleet.results()["a"]["patch"]["files"] == 1
 
 
+@pytest.mark.promise("W16")
 def test_without_a_sandbox_the_fleet_does_not_start(tmp_path: Path) -> None:
     """In a user namespace that allows no other one, the sandbox cannot work."""
     forbid = "echo 0 > /proc/sys/user/max_user_namespaces"
@@ -240,6 +242,7 @@ def test_a_repository_of_a_url_is_fetched_once(tmp_path: Path) -> None:
         assert (result["base"], result["patch"]["files"]) == (head.strip(), 1)
 
 
+@pytest.mark.promise("W16")
 def test_prompts_share_a_budget_and_links_out_of_the_folder_are_not_followed(tmp_path: Path) -> None:
     (tmp_path / "secret").mkdir()
     (tmp_path / "secret" / "key.txt").write_text("secret")
@@ -269,6 +272,7 @@ def test_the_example_says_what_it_runs() -> None:
     assert (len(tasks), mistakes) == (20, [])
 
 
+@pytest.mark.promise("W14")
 def test_the_fleet_stops_before_its_money_is_spent_whatever_runs_at_once(tmp_path: Path) -> None:
     """Every answer costs ten cents; a task may cost 25, the fleet a dollar."""
     with serving({}) as (url, asked):

@@ -51,6 +51,7 @@ def test_a_cluster_that_a_file_describes(tmp_path: Path) -> None:
     assert "`cluster: module.Class` was expected" in refused.stderr
 
 
+@pytest.mark.promise("W01")
 def test_a_killed_worker_of_dask_loses_no_task(tmp_path: Path) -> None:
     fleet = FleetRun(tmp_path, SLOW)
     fleet.tasks({"id": f"t{number}"} for number in range(40))
@@ -67,6 +68,7 @@ def test_a_killed_worker_of_dask_loses_no_task(tmp_path: Path) -> None:
         wait_for(lambda: not fleet_workers(tmp_path / "dask"), "workers are left")
 
 
+@pytest.mark.promise("W05")
 def test_after_a_killed_scheduler_of_dask_the_next_run_goes_on(tmp_path: Path) -> None:
     fleet = FleetRun(tmp_path, SLOW)
     fleet.tasks({"id": f"t{number}"} for number in range(30))
@@ -86,6 +88,7 @@ def test_after_a_killed_scheduler_of_dask_the_next_run_goes_on(tmp_path: Path) -
     assert {task: final(fleet)[task] for task in before} == before
 
 
+@pytest.mark.promise("W02")
 def test_a_killed_coordinator_stops_its_agents_in_dask(tmp_path: Path) -> None:
     fleet = FleetRun(tmp_path, SLOW)
     fleet.tasks({"id": f"t{number}"} for number in range(30))
@@ -102,6 +105,7 @@ def test_a_killed_coordinator_stops_its_agents_in_dask(tmp_path: Path) -> None:
     checked(fleet, 30)
 
 
+@pytest.mark.promise("W05")
 def test_a_cluster_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
     fleet = FleetRun(tmp_path)
     fleet.tasks([{"id": "a"}])

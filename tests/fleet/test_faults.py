@@ -22,6 +22,7 @@ from tau.records.base import encode, replace
 from tau.records.fleet import Result
 
 
+@pytest.mark.promise("W02")
 @pytest.mark.timeout(300)
 def test_fifty_kills_of_the_coordinator_lose_and_double_nothing(tmp_path: Path) -> None:
     def lot(number: int) -> fleet_kills.Figures:
@@ -74,6 +75,7 @@ def damage_a_page(path: Path) -> None:
         file.write(os.urandom(8192))
 
 
+@pytest.mark.promise("W08")
 @pytest.mark.parametrize("damage", [damage_first_page, damage_a_page, Path.unlink])
 def test_a_ledger_is_made_again_from_what_is_left(tmp_path: Path, damage: Callable[[Path], None]) -> None:
     """Tasks with a result, one whose result was written and not stored, one that failed, and one that waits."""
@@ -103,6 +105,7 @@ def test_a_ledger_is_made_again_from_what_is_left(tmp_path: Path, damage: Callab
     assert len((tmp_path / "results.jsonl").read_bytes().splitlines()) == 58
 
 
+@pytest.mark.promise("W08")
 def test_a_damaged_ledger_is_named_and_repaired_by_the_command(tmp_path: Path) -> None:
     fleet = FleetRun(tmp_path)
     flags = ("--concurrency", "8", "--worker", fleet.stub_worker())
@@ -121,6 +124,7 @@ def test_a_damaged_ledger_is_named_and_repaired_by_the_command(tmp_path: Path) -
     assert {id: after[id] for id in before} == before
 
 
+@pytest.mark.promise("W03")
 def test_a_result_that_came_twice_or_late_counts_once(tmp_path: Path) -> None:
     fleet = FleetRun(tmp_path)
     fleet.tasks({"id": f"t{number}"} for number in range(20))
@@ -145,6 +149,7 @@ def test_a_result_that_came_twice_or_late_counts_once(tmp_path: Path) -> None:
     assert len(fleet_kills.rows(fleet, "select 1 from attempt")) == 20
 
 
+@pytest.mark.promise("W05")
 def test_a_worker_of_another_version_is_refused_and_the_fleet_ends(tmp_path: Path) -> None:
     fleet = FleetRun(tmp_path)
     fleet.tasks([{"id": "a"}])
@@ -160,6 +165,7 @@ def can_mount() -> bool:
     return shutil.which("unshare") is not None and subprocess.run(probe, capture_output=True).returncode == 0
 
 
+@pytest.mark.promise("W06")
 @pytest.mark.skipif(not can_mount(), reason="*** no disk can be mounted here (unshare --user --mount) ***")
 def test_a_full_disk_at_the_coordinator_stops_nothing_for_good(tmp_path: Path) -> None:
     """The folder of the fleet is a disk of 3 MB that is full while results come, and has room again later."""
@@ -181,6 +187,7 @@ def test_a_full_disk_at_the_coordinator_stops_nothing_for_good(tmp_path: Path) -
     assert "No tasks are started until it can be written" in done.stdout + done.stderr
 
 
+@pytest.mark.promise("W04")
 def test_a_worker_that_was_stopped_for_a_while_goes_on(tmp_path: Path) -> None:
     fleet = FleetRun(tmp_path)
     fleet.tasks({"id": f"t{number}"} for number in range(100))
@@ -196,10 +203,12 @@ def test_a_worker_that_was_stopped_for_a_while_goes_on(tmp_path: Path) -> None:
     assert count < len(fleet.results()) == 100
 
 
+@pytest.mark.promise("W01")
 def test_a_killed_worker_leaves_no_command_behind_and_its_tasks_are_done(tmp_path: Path) -> None:
     assert fleet_figures.killed_worker(tmp_path, 5).results == 5
 
 
+@pytest.mark.promise("W07")
 @pytest.mark.skipif(not can_mount(), reason="*** no disk can be mounted here (unshare --user --mount) ***")
 def test_a_worker_with_a_full_disk_takes_no_orders_and_others_do_its_tasks(tmp_path: Path) -> None:
     """The first worker has a disk without room and without inodes; its attempts do not count as retries."""

@@ -37,6 +37,7 @@ def test_tasks_are_added_once_and_stay_in_order(tmp_path: Path) -> None:
     assert (tmp_path / "ledger.db").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.promise("W03")
 def test_a_task_has_one_result(tmp_path: Path) -> None:
     ledger = filled(tmp_path)
     ledger.claim([("t0", 1, "w"), ("t1", 1, "w")], 1.0)
@@ -61,6 +62,7 @@ def test_attempts_are_numbered_and_open_ones_end_with_the_coordinator(tmp_path: 
         ledger.claim([("t0", 2, "x")], 5.0)
 
 
+@pytest.mark.promise("W10")
 def test_a_transaction_is_all_or_nothing(tmp_path: Path) -> None:
     ledger = filled(tmp_path)
     with pytest.raises(RuntimeError), ledger.transaction():
@@ -69,6 +71,7 @@ def test_a_transaction_is_all_or_nothing(tmp_path: Path) -> None:
     assert ledger.counts() == {"": 3}
 
 
+@pytest.mark.promise("W10")
 def test_what_was_stored_is_there_after_kill_9(tmp_path: Path) -> None:
     program = f"""
         from pathlib import Path
@@ -101,6 +104,7 @@ def test_damage_that_is_found_later_is_named(tmp_path: Path) -> None:
         ledger.add([("new", "h", task())], 2.0)
 
 
+@pytest.mark.promise("W08")
 def test_a_damaged_or_newer_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "ledger.db"
     path.write_bytes(b"nonsense" * 1000)

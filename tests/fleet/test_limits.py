@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from long.fleet_kills import rows
 from support.fleets import FleetRun
 from support.limited_server import LimitedServer
 
 
+@pytest.mark.promise("W15")
 def test_a_provider_that_refuses_gets_less_at_once_and_no_task_fails(tmp_path: Path) -> None:
     fleet = FleetRun(tmp_path)
     retry = {"retry": {"baseDelayMs": 20, "maxRetries": 1}}
@@ -27,6 +30,7 @@ def test_a_provider_that_refuses_gets_less_at_once_and_no_task_fails(tmp_path: P
     assert {how for (how,) in rows(fleet, "select distinct how from attempt")} <= {"done", "a failure outside the task"}
 
 
+@pytest.mark.promise("W14")
 def test_what_killed_attempts_have_cost_counts_against_the_money_of_the_fleet(tmp_path: Path) -> None:
     """An answer costs 1 dollar; an agent would go on for ever. Each task may cost 3, the fleet 10."""
     fleet = FleetRun(tmp_path)

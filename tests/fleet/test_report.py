@@ -6,6 +6,8 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
+import pytest
+
 from tau.fleet.folder import FleetFolder
 from tau.fleet.report import figures
 from tau.fleet.report.writer import report_page, write_report
@@ -54,6 +56,7 @@ def folder(path: Path) -> FleetFolder:
     return FleetFolder(path)
 
 
+@pytest.mark.promise("W20")
 def test_texts_are_escaped_and_the_page_is_well_formed(tmp_path: Path) -> None:
     text = report_page(results(), ["e", HOSTILE], folder(tmp_path))
     page = Page(text)
@@ -64,6 +67,7 @@ def test_texts_are_escaped_and_the_page_is_well_formed(tmp_path: Path) -> None:
     assert "<ins>+new &lt;b&gt;</ins>" in text and "<del>-old</del>" in text
 
 
+@pytest.mark.promise("W20")
 def test_nothing_is_loaded_from_elsewhere(tmp_path: Path) -> None:
     page = Page(report_page(results(), [], folder(tmp_path)))
     addresses = [value for _, given in page.tags for name in ("src", "href") if (value := given.get(name))]

@@ -10,6 +10,8 @@ import subprocess
 import time
 from pathlib import Path
 
+import pytest
+
 from support.fleets import FleetRun, repository
 from support.library_agent import calls
 from tau.fleet.fleet import Fleet
@@ -42,6 +44,7 @@ def test_tasks_have_results_and_running_again_does_nothing(tmp_path: Path) -> No
     assert fleet.out.stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.promise("W17")
 def test_work_trees_give_patches_and_leave_the_repository_alone(tmp_path: Path) -> None:
     repo = repository(tmp_path / "repo")
     before = subprocess.run(["git", "status", "--porcelain=v2", "--branch"], cwd=repo, capture_output=True, check=True)
@@ -60,6 +63,7 @@ def test_work_trees_give_patches_and_leave_the_repository_alone(tmp_path: Path) 
     assert subprocess.run(["git", "fsck", "--strict"], cwd=repo, capture_output=True, check=False).returncode == 0
 
 
+@pytest.mark.promise("W11")
 def test_outcomes_say_what_happened(tmp_path: Path) -> None:
     fleet = FleetRun(tmp_path, [WRITE, {"text": "ok"}])
     fleet.tasks(
@@ -88,6 +92,7 @@ def test_outcomes_say_what_happened(tmp_path: Path) -> None:
     assert "check" not in fleet.results()
 
 
+@pytest.mark.promise("W13")
 def test_mistakes_in_the_task_file_start_nothing(tmp_path: Path) -> None:
     fleet = FleetRun(tmp_path)
     fleet.file.write_text('{"prompt":"x"}\n{"prompt":"y","colour":1}\n')
@@ -110,6 +115,7 @@ def test_a_changed_task_is_named(tmp_path: Path) -> None:
     assert fleet.results()["a"]["attempt"] == 2
 
 
+@pytest.mark.promise("W12")
 def test_a_second_coordinator_is_refused(tmp_path: Path) -> None:
     fleet = FleetRun(tmp_path, [{"text": "ok", "delayMs": 60_000}])
     fleet.tasks([{"id": "a"}])
@@ -125,6 +131,7 @@ def test_a_second_coordinator_is_refused(tmp_path: Path) -> None:
     wait_for(lambda: not fleet.workers(), "workers are left")
 
 
+@pytest.mark.promise("W01")
 def test_killed_workers_lose_no_task(tmp_path: Path) -> None:
     fleet = FleetRun(tmp_path, [{"blocks": [{"text": ["a ", "b"]}], "delayMs": 50}])
     fleet.tasks({"id": f"t{number}"} for number in range(60))
@@ -141,6 +148,7 @@ def test_killed_workers_lose_no_task(tmp_path: Path) -> None:
     wait_for(lambda: not fleet.workers(), "workers are left")
 
 
+@pytest.mark.promise("W02")
 def test_a_killed_coordinator_loses_and_doubles_nothing(tmp_path: Path) -> None:
     fleet, source = FleetRun(tmp_path), random.Random(4)
     fleet.tasks({"id": f"t{number}"} for number in range(200))

@@ -8,12 +8,14 @@ from support.fleet_world import simulate
 from tau.core.fleet.scheduler import LEASE_S, MAX_LOSSES, Again, Final, Limits, Scheduler, Start, StopAttempt, Work
 
 
+@pytest.mark.promise("W19")
 @pytest.mark.parametrize("seed", range(20))
 def test_every_task_has_one_result_whatever_dies(seed: int) -> None:
     world = simulate(seed, tasks=200, workers=8)
     assert len(world.final) == 200
 
 
+@pytest.mark.promise("W14")
 @pytest.mark.parametrize("seed", range(10))
 def test_the_budget_of_the_fleet_is_never_exceeded(seed: int) -> None:
     world = simulate(seed, tasks=100, workers=6, max_cost=20.0)
@@ -34,6 +36,7 @@ def test_what_a_lost_worker_had_not_begun_loses_nothing() -> None:
         scheduler.tick(0.0)
 
 
+@pytest.mark.promise("W18")
 def test_a_task_that_takes_its_workers_along_ends_as_failed() -> None:
     scheduler, now, acts = one(), 0.0, []
     for number in range(1, MAX_LOSSES + 2):
@@ -45,6 +48,7 @@ def test_a_task_that_takes_its_workers_along_ends_as_failed() -> None:
     assert acts[0].outcome == "failed"
 
 
+@pytest.mark.promise("W04")
 def test_a_silent_worker_is_given_up_and_its_late_result_does_not_count() -> None:
     scheduler = one()
     scheduler.joined("w", 1, {}, 0.0)
@@ -77,6 +81,7 @@ def test_higher_priority_goes_first_and_priority_is_no_barrier() -> None:
     assert [act.task for act in acts if isinstance(act, Start)] == ["high", "low"]
 
 
+@pytest.mark.promise("W15")
 def test_a_refusing_provider_gets_half_and_slowly_more() -> None:
     work = [Work(f"t{number}", provider="p") for number in range(100)]
     scheduler = Scheduler(work, Limits(concurrency=100))

@@ -29,6 +29,7 @@ def started(acts: list[Act]) -> list[str]:
     return [act.task for act in acts if isinstance(act, Start)]
 
 
+@pytest.mark.promise("W04")
 def test_a_worker_that_speaks_again_after_it_was_given_up_can_work_again() -> None:
     scheduler = Scheduler([Work("a")], Limits())
     scheduler.joined("w", 1, {}, 0.0)
@@ -48,6 +49,7 @@ def test_a_worker_under_a_known_name_is_a_new_process() -> None:
     assert scheduler.running == 2
 
 
+@pytest.mark.promise("W09")
 def test_after_a_pause_of_the_coordinator_no_worker_is_late() -> None:
     scheduler = two()
     scheduler.joined("w", 2, {}, 0.0)
@@ -67,6 +69,7 @@ def test_an_attempt_that_its_worker_does_not_know_is_lost() -> None:
     assert scheduler.number("a") == 1
 
 
+@pytest.mark.promise("W07")
 def test_a_worker_without_slots_gets_no_orders_until_it_has_some() -> None:
     scheduler = two(concurrency=1)
     scheduler.joined("w", 2, {}, 0.0)
@@ -75,6 +78,7 @@ def test_a_worker_without_slots_gets_no_orders_until_it_has_some() -> None:
     assert started(scheduler.resized("w", 2, 3.0)) == ["b"]
 
 
+@pytest.mark.promise("W06")
 def test_nothing_is_started_while_the_ledger_cannot_be_written() -> None:
     scheduler = two()
     scheduler.paused = True
@@ -95,6 +99,7 @@ def test_a_task_is_stopped_whether_it_waits_or_runs(running: bool) -> None:
     assert scheduler.done("a", 1, "done", 0.0, 3.0) == ([] if running else [Final("a", 1, "done")])
 
 
+@pytest.mark.promise("W11")
 def test_failures_outside_the_task_do_not_count_as_retries_and_end() -> None:
     scheduler, now = Scheduler([Work("a", retries=0)], Limits()), 0.0
     scheduler.joined("w", 1, {}, now)

@@ -84,6 +84,7 @@ def test_paths_of_a_task_file_are_relative_to_it(tmp_path: Path) -> None:
     assert second.repo == "https://host/r.git"
 
 
+@pytest.mark.promise("W13")
 @pytest.mark.parametrize(
     ("line", "words"),
     [
@@ -110,6 +111,7 @@ def test_two_tasks_in_place_in_one_folder_are_refused() -> None:
     assert list(map(str, mistakes)) == ["line 2: workspace: in-place, and line 1 works in r/ too"]
 
 
+@pytest.mark.promise("W13")
 def test_many_mistakes_are_counted_and_a_gigantic_line_is_not_read_into_memory(tmp_path: Path) -> None:
     path = tmp_path / "tasks.jsonl"
     with path.open("wb") as file:

@@ -63,6 +63,7 @@ def test_an_id_twice_names_both_lines() -> None:
     assert str(mistakes[0]) == "line 2: id: a is the id of line 1 too"
 
 
+@pytest.mark.promise("W13")
 def test_a_huge_line_is_refused_without_reading_it() -> None:
     _, mistakes = read_tasks([b'{"prompt":"' + b"x" * MAX_LINE_BYTES + b'"}'], {})
     assert "longer than" in str(mistakes[0])

@@ -1,11 +1,13 @@
 """Every figure that a change must keep, measured and printed: `make gate`.
 
     python -m tests.gate [--only R1 R4] [--scale 1] [--seed N] [--record FILE]
+    python -m tests.gate --rows
     python -m tests.gate --sums [FILE]
 
 A scale of 1 tries as often as a change has to; a tenth of it is part of the tests;
 a release may take several runs, each with a seed of its own, which --record keeps
-and --sums adds up.
+and --sums adds up. After the figures, or alone with --rows, come all rows of
+docs/reliability.md: the tests that hold them are run, and each row has its state.
 """
 
 from __future__ import annotations
@@ -19,11 +21,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from gate import records, runs
+from gate import records, rows, runs
+from gate.rows import Figures
 from gate.runs import Run
 
 
-def rows(done: Run) -> list[list[str]]:
+def cells(done: Run) -> list[list[str]]:
     if done.failure:
         return [[done.goal, f"{done.name}: {done.failure}", "", "", "", f"{done.seconds:.1f}", "OVER"]]
     return [
@@ -45,32 +48,42 @@ SUMS_HEAD = ["goal", "what", "tried", "of", "found", "runs", ""]
 WIDTHS = [4, 58, 10, 10, 12, 8, 7]
 
 
-def line(cells: Sequence[str]) -> str:
-    told = [
-        cell.ljust(width) if at in (0, 1, len(cells) - 1) else cell.rjust(width)
-        for at, (cell, width) in enumerate(zip(cells, WIDTHS, strict=True))
+def line(row: Sequence[str]) -> str:
+    aligned = [
+        cell.ljust(width) if at in (0, 1, len(row) - 1) else cell.rjust(width)
+        for at, (cell, width) in enumerate(zip(row, WIDTHS, strict=True))
     ]
-    return "  ".join(told).rstrip()
+    return "  ".join(aligned).rstrip()
 
 
-def gate(only: Sequence[str], scale: float, seed: int, record: Path | None) -> bool:
+def gate(only: Sequence[str], scale: float, seed: int, record: Path | None) -> dict[str, Figures]:
     """Measure and print, a goal as soon as it is done."""
     chosen = [name for name in runs.names() if not only or runs.goal(name) in only]
     print(f"{len(chosen)} goals at a scale of {scale:g}, --seed {seed}", flush=True)
     print(line(HEAD), flush=True)
-    held = total = 0
+    found: dict[str, Figures] = {}
     for name in chosen:
         done = runs.run(name, scale, seed)
-        for row in rows(done):
+        for row in cells(done):
             print(line(row), flush=True)
         if not done.holds:
             print(done.said, file=sys.stderr, flush=True)
         if record is not None:
             records.keep(record, done.figures, scale=scale, seed=seed)
-        held += sum(figure.holds for figure in done.figures)
-        total += max(1, len(done.figures))
-    print(f"{held} of {total} figures hold")
-    return held == total > 0
+        held = sum(figure.holds for figure in done.figures)
+        found[done.goal] = Figures(held, max(1, len(done.figures)))
+    print(f"{sum(one.held for one in found.values())} of {sum(one.total for one in found.values())} figures hold")
+    return found
+
+
+def print_rows(measured: dict[str, Figures]) -> bool:
+    """Run the tests of all rows and print the table; for goals that were not measured now, the last record counts."""
+    tests = rows.run_tests()
+    found = list(rows.states(tests, {**rows.recorded(records.read(records.FILE)), **measured}))
+    print(*rows.lines(found), sep="\n")
+    held = sum(one.is_held for one in found)
+    print(f"{held} of {len(found)} rows are held")
+    return held == len(found)
 
 
 def main() -> int:
@@ -81,6 +94,7 @@ def main() -> int:
     parser.add_argument(
         "--record", type=Path, nargs="?", const=records.FILE, metavar="FILE", help="keep what was measured"
     )
+    parser.add_argument("--rows", action="store_true", help="the rows of docs/reliability.md and their states")
     parser.add_argument("--sums", type=Path, nargs="?", const=records.FILE, metavar="FILE", help="add up what was kept")
     parser.add_argument("--inside", metavar="MODULE", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -93,7 +107,13 @@ def main() -> int:
         for row in (SUMS_HEAD, *found):
             print(line(row))
         return 0 if reached else 1
-    return 0 if gate(given.only, given.scale, given.seed, given.record) else 1
+    measured: dict[str, Figures] = {}
+    if given.only or not given.rows:
+        measured = gate(given.only, given.scale, given.seed, given.record)
+    holds = all(one.held == one.total for one in measured.values()) and bool(measured or given.rows)
+    if given.rows or not given.only:
+        holds = print_rows(measured) and holds
+    return 0 if holds else 1
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -21,9 +22,9 @@ from page.served_page import ServedPage, Tab
 PORTION = 40
 
 
-def check(folder: Path, browser: Browser) -> list[str]:
-    write_session(folder, PAYLOADS)
-    write_files(folder, PAYLOADS)
+def check(folder: Path, browser: Browser, payloads: Sequence[str] = PAYLOADS) -> list[str]:
+    write_session(folder, payloads)
+    write_files(folder, payloads)
     found: list[str] = []
     with ServedPage(folder, {"text": "ok"}) as host:
         tab = Tab(browser, own_storage=True)
@@ -33,8 +34,8 @@ def check(folder: Path, browser: Browser) -> list[str]:
         tab.until("document.documentElement.dataset.connection === 'online'")
         tab.run(f"location.hash = '#s={ID}'")
         tab.until("document.querySelector('#log article')")
-        for start in range(0, len(PAYLOADS), PORTION):
-            texts = PAYLOADS[start : start + PORTION]
+        for start in range(0, len(payloads), PORTION):
+            texts = payloads[start : start + PORTION]
             Infestation(host, ID).infest(texts, texts)
             tab.run(STIR)
             found += ran(tab)

@@ -84,6 +84,7 @@ def test_a_failed_answer_is_an_error_result_with_its_session(tmp_path: Path) -> 
     served(tmp_path, story, {"error": {"message": "400 no"}})
 
 
+@pytest.mark.promise("M19")
 @both
 def test_a_cancelled_call_is_aborted_and_not_answered(tmp_path: Path, modern: bool) -> None:
     async def story(client: McpClient) -> None:
@@ -218,6 +219,7 @@ def test_short_requests_are_answered_although_the_input_has_ended(tmp_path: Path
     served(tmp_path, story, tools=("ls",))
 
 
+@pytest.mark.promise("M17")
 def test_lines_that_are_not_requests_get_errors_and_the_rest_works(tmp_path: Path) -> None:
     async def story(client: McpClient) -> None:
         lines = (b"x", b"[]", b'{"jsonrpc":"2.0","id":"a","method":"nope"}', b'{"id":1,"method":"ping"}')

@@ -51,6 +51,7 @@ def test_lines_in_lines_out_and_the_end_of_input_ends_it(tmp_path: Path) -> None
         assert (server.returncode, out, err) == (0, b"", b"")
 
 
+@pytest.mark.promise("M18")
 @pytest.mark.parametrize("how", ["end of input", "SIGTERM"])
 def test_nothing_survives_it(tmp_path: Path, how: str) -> None:
     running = {"blocks": [{"tool": "bash", "arguments": {"command": "echo $$ > pid; sleep 600"}}]}

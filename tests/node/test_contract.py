@@ -58,6 +58,7 @@ def test_the_entries_are_read_once_while_the_session_does_not_change(tmp_path: P
     asyncio.run(story())
 
 
+@pytest.mark.promise("J11")
 def test_a_read_without_an_answer_fails_and_the_next_one_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_process, "SYNC_TIMEOUT_S", 1)
 
@@ -151,6 +152,7 @@ def test_commands_of_the_same_name_stay_and_the_last_shortcut_is_used(tmp_path: 
     asyncio.run(story())
 
 
+@pytest.mark.promise("J09")
 def test_programs_that_an_extension_starts_do_not_inherit_its_connection(tmp_path: Path) -> None:
     async def story() -> None:
         async with started(script(tmp_path, RUN), settings=node_limits()) as lab:
@@ -176,6 +178,7 @@ asyncio.run(story())
 """
 
 
+@pytest.mark.promise("J09")
 @pytest.mark.skipif(sys.platform != "linux", reason="needs the signal for the end of a parent")
 def test_a_process_that_loops_ends_with_tau(tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"

@@ -57,6 +57,7 @@ GATES = {
 }
 
 
+@pytest.mark.promise("J01")
 @pytest.mark.parametrize("fault", GATES)
 def test_a_gate_that_fails_blocks_and_is_reported_once_and_works_again(tmp_path: Path, fault: str) -> None:
     file = script(tmp_path, FAULTS)
@@ -72,6 +73,7 @@ def test_a_gate_that_fails_blocks_and_is_reported_once_and_works_again(tmp_path:
     asyncio.run(story())
 
 
+@pytest.mark.promise("J02")
 def test_a_busy_loop_is_ended_and_python_extensions_do_not_notice(tmp_path: Path) -> None:
     file, other = script(tmp_path, FAULTS), written(tmp_path, PYTHON, "calm")
 
@@ -95,6 +97,7 @@ PYTHON = """
     """
 
 
+@pytest.mark.promise("J03")
 @pytest.mark.parametrize(("fault", "text"), [("rejection", "in the background"), ("timer", "in a timer")])
 def test_a_failure_outside_of_a_call_is_reported_with_its_line_and_the_process_goes_on(
     tmp_path: Path, fault: str, text: str
@@ -113,6 +116,7 @@ def test_a_failure_outside_of_a_call_is_reported_with_its_line_and_the_process_g
     asyncio.run(story())
 
 
+@pytest.mark.promise("J05")
 def test_what_cannot_be_json_is_an_error_of_the_call(tmp_path: Path) -> None:
     file = script(tmp_path, FAULTS)
 
@@ -123,6 +127,7 @@ def test_what_cannot_be_json_is_an_error_of_the_call(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
+@pytest.mark.promise("J04")
 def test_what_an_extension_prints_goes_to_stderr(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     file = script(tmp_path, FAULTS)
 
@@ -136,6 +141,7 @@ def test_what_an_extension_prints_goes_to_stderr(tmp_path: Path, capfd: pytest.C
     assert [line for line in ("printed", "written", "child") if line in shown.err] == ["printed", "written", "child"]
 
 
+@pytest.mark.promise("J05")
 def test_a_line_that_is_no_message_ends_the_process(tmp_path: Path) -> None:
     file = script(tmp_path, FAULTS)
 
@@ -149,6 +155,7 @@ def test_a_line_that_is_no_message_ends_the_process(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
+@pytest.mark.promise("J06")
 def test_a_process_that_ends_during_a_tool_call_is_reported_once_and_started_again(tmp_path: Path) -> None:
     file = script(
         tmp_path,
@@ -185,6 +192,7 @@ def pid_tool(name: str) -> str:
     """
 
 
+@pytest.mark.promise("J07")
 def test_extensions_share_a_process_until_its_second_end_and_then_each_has_its_own(tmp_path: Path) -> None:
     files = [script(tmp_path, pid_tool(name), f"{name}.ts") for name in ("one", "two")]
 
@@ -217,6 +225,7 @@ def test_extensions_share_a_process_until_its_second_end_and_then_each_has_its_o
     asyncio.run(story())
 
 
+@pytest.mark.promise("J08")
 def test_an_extension_that_cannot_be_loaded_leaves_the_others_alone(tmp_path: Path) -> None:
     sources = ["syntax error", "export const nothing = 1;", "throw new Error('at once');", pid_tool("fine")]
     sources.insert(2, "export default async () => { await new Promise(() => {}); };")

@@ -127,6 +127,7 @@ def test_types_imported_as_values_and_names_of_commonjs_do_no_harm(tmp_path: Pat
     assert value_of(script(tmp_path, tool(body, head))) == [1, "one.ts", True]
 
 
+@pytest.mark.promise("J10")
 def test_a_file_that_was_changed_after_the_first_load_is_not_loaded(tmp_path: Path) -> None:
     package = tmp_path / "pack"
     script(package, "export const part = 1;", "part.ts")

@@ -10,6 +10,8 @@ import subprocess
 from hashlib import sha256
 from pathlib import Path
 
+import pytest
+
 from node.test_loading import HOST, tool, value_of
 from support.extension_processes import Found
 from support.extension_processes import running as started
@@ -113,6 +115,7 @@ def test_while_it_loads_an_extension_can_register_and_emit_but_not_act(tmp_path:
     asyncio.run(story())
 
 
+@pytest.mark.promise("J12")
 def test_code_without_types_is_kept_in_the_cache_of_the_agent_and_a_damaged_file_is_not_used(tmp_path: Path) -> None:
     agent = tmp_path / "agent"
     agent.mkdir()

@@ -39,6 +39,7 @@ def old_node(tmp_path: Path) -> str:
     return str(file)
 
 
+@pytest.mark.promise("J13")
 def test_extensions_for_a_node_that_is_too_old_are_listed_in_one_line(
     tmp_path: Path, old_node: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -56,6 +57,7 @@ def test_extensions_for_a_node_that_is_too_old_are_listed_in_one_line(
     assert [record.getMessage() for record in caplog.records] == [told]
 
 
+@pytest.mark.promise("J13")
 def test_one_that_was_asked_for_is_an_error(tmp_path: Path, old_node: str) -> None:
     found = Found(script(tmp_path, "export default () => {}"), given=True)
 
@@ -67,6 +69,7 @@ def test_one_that_was_asked_for_is_an_error(tmp_path: Path, old_node: str) -> No
     asyncio.run(story())
 
 
+@pytest.mark.promise("J10")
 def test_a_package_that_changed_since_its_project_was_trusted_is_not_started(tmp_path: Path, old_node: str) -> None:
     package = tmp_path / "pack"
     main = script(package, "export default () => {}", "index.ts")

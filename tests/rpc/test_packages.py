@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from support.package_place import Place
 from support.rpc_process import Agent
 
@@ -53,6 +55,7 @@ def test_own_folders_come_before_packages_and_a_collision_is_told(tmp_path: Path
     assert "has the same name" in (tmp_path / "stderr").read_text()
 
 
+@pytest.mark.promise("U07")
 def test_packages_of_an_untrusted_project_are_neither_loaded_nor_mentioned_one_by_one(tmp_path: Path) -> None:
     make(tmp_path / "work" / ".pi" / "npm" / "node_modules" / "kit")
     settings = tmp_path / "work" / ".pi" / "settings.json"
@@ -74,6 +77,7 @@ def test_packages_of_a_trusted_project_are_loaded(tmp_path: Path) -> None:
         }
 
 
+@pytest.mark.promise("U09")
 def test_a_missing_package_is_installed_at_the_start_only_if_the_settings_say_so(tmp_path: Path) -> None:
     place = Place(tmp_path / "place")
     place.repository("me/kit", {"extensions/wave.py": EXTENSION})

@@ -69,6 +69,7 @@ def test_a_question_of_a_server_is_a_dialog_per_field(tmp_path: Path, era: str) 
     assert asked[0].startswith("s: What?\nHow many") and "must be" in asked[1]
 
 
+@pytest.mark.promise("M15")
 @ERAS
 def test_questions_that_cannot_or_must_not_be_asked_are_declined(tmp_path: Path, era: str) -> None:
     entry = {"s": server_entry(era=era, tools=["ask"])}
@@ -96,6 +97,7 @@ def test_questions_that_cannot_or_must_not_be_asked_are_declined(tmp_path: Path,
     assert "https://example.com/sign-in?x=1" in shown[0]
 
 
+@pytest.mark.promise("M13")
 def test_a_call_is_cancelled_when_the_run_is_aborted(tmp_path: Path) -> None:
     journal = tmp_path / "journal"
     entry = server_entry(tools=["silent", "echo"], journal=str(journal))
@@ -119,6 +121,7 @@ def test_a_call_is_cancelled_when_the_run_is_aborted(tmp_path: Path) -> None:
     assert sum(message.get("method") == "initialize" for message in messages) == 1
 
 
+@pytest.mark.promise("M13")
 def test_a_timeout_ends_the_call_and_not_the_server(tmp_path: Path) -> None:
     entry = {**server_entry(tools=["silent", "wait", "pid"]), "timeout": 0.3, "maxTimeout": 20}
     calls = [

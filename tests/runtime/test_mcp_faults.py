@@ -160,6 +160,7 @@ def test_a_tool_that_changes_after_it_was_allowed_is_asked_about_again(tmp_path:
     asyncio.run(changed())
 
 
+@pytest.mark.promise("M16")
 def test_annotations_allow_nothing_unless_the_user_trusts_them(tmp_path: Path) -> None:
     asked: list[str] = []
 

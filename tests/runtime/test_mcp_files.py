@@ -27,12 +27,14 @@ def files(tmp_path: Path) -> LocalFiles:
     return LocalFiles(str(agent / "auth.json"), ProtectedFiles(agent, work))
 
 
+@pytest.mark.promise("M21")
 @pytest.mark.parametrize("name", ["tau-mcp-auth.json", "mcp.json"])
 def test_files_with_tokens_cannot_be_read(files: LocalFiles, tmp_path: Path, name: str) -> None:
     with pytest.raises(ToolError, match="credentials"):
         files.open(str(tmp_path / "agent" / name))
 
 
+@pytest.mark.promise("M21")
 @pytest.mark.parametrize(
     "name", ["agent/tau-mcp-auth.json", "agent/mcp.json", "agent/cache/mcp/x.json", "work/.mcp.json", "work/.MCP.json"]
 )

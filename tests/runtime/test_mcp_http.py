@@ -87,6 +87,7 @@ def test_a_lost_session_is_begun_again_once(tmp_path: Path) -> None:
         assert server.methods.count("initialize") == 2
 
 
+@pytest.mark.promise("M13")
 def test_an_abort_closes_the_stream_of_a_modern_call(tmp_path: Path) -> None:
     async def aborted(server: McpHttpServer) -> None:
         async with mcp_session(tmp_path, {"s": {"url": server.url}}, ECHO) as run:
@@ -211,6 +212,7 @@ def test_login_with_the_address_of_a_browser_on_another_machine(tmp_path: Path) 
         assert asyncio.run(results(tmp_path, {}, ECHO)).last.text == "hi"
 
 
+@pytest.mark.promise("M14")
 def test_a_token_is_not_sent_to_another_address(tmp_path: Path) -> None:
     surroundings(tmp_path)
     entry = {"type": "oauth", "access": "the-token-1234", "refresh": "", "expires": 9e12, "url": "http://other/mcp"}

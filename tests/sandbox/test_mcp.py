@@ -24,6 +24,7 @@ def entry(work: Path, **options: Any) -> dict[str, Any]:
     return {"command": PYTHON, "args": ["-S", str(program), json.dumps(options)]}
 
 
+@pytest.mark.promise("M20")
 @pytest.mark.skipif(bool(missing(LEVEL)), reason=missing(LEVEL) or "")
 def test_servers_of_a_project_run_inside_and_those_of_the_user_outside(
     tmp_path: Path, caplog: pytest.LogCaptureFixture

@@ -244,6 +244,7 @@ def test_the_beginning_of_a_sequence_alone_is_a_key(data: bytes, keys: list[str]
     assert ids(data) == keys
 
 
+@pytest.mark.promise("T06")
 def test_a_reply_that_is_late_is_never_text() -> None:
     decoder = KeyDecoder()
     assert decoder.feed(b"\x1b]11;rgb:ff") == []
@@ -272,6 +273,7 @@ def test_a_sequence_without_end_needs_little_memory() -> None:
     assert decoder.feed(b"x")[-1] == Key("x", "x")
 
 
+@pytest.mark.promise("T05")
 def test_a_paste_is_never_keys() -> None:
     text = "a\x03b\x1b[A\x1b\tc\x00d\x9b201~e\x7f[201~\x1b[20\x1b[201"
     assert decoded(f"\x1b[200~{text}\x1b[201~".encode()) == [Paste("ab[A\tcd201~e[201~[20[201")]
@@ -288,6 +290,7 @@ def test_a_megabyte_of_paste_is_one_event() -> None:
     assert events == [Paste(text), Key("x", "x")]
 
 
+@pytest.mark.promise("T05")
 def test_a_paste_has_a_limit() -> None:
     decoder = KeyDecoder()
     decoder.feed(b"\x1b[200~")
@@ -297,6 +300,7 @@ def test_a_paste_has_a_limit() -> None:
     assert paste == Paste("a" * MAX_PASTE_BYTES)
 
 
+@pytest.mark.promise("T05")
 def test_a_paste_whose_end_is_lost_can_be_ended() -> None:
     decoder = KeyDecoder()
     decoder.feed(b"\x1b[200~abc\x1b[20")

@@ -380,6 +380,7 @@ class Session:
         self.paint()
 
 
+@pytest.mark.promise("T13")
 @given(st.randoms(use_true_random=False), st.lists(st.sampled_from(STEPS), max_size=10))
 def test_every_row_is_shown_once_whatever_happens(source: random.Random, steps: list[str]) -> None:
     session = Session(source)

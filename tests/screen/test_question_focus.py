@@ -110,6 +110,7 @@ def stream(names: st.SearchStrategy[str], max_gap: float) -> st.SearchStrategy[l
 TYPED = st.sampled_from([*"abcyn123 .", "enter", "up", "down", "left", "backspace"])
 
 
+@pytest.mark.promise("T04")
 @given(stream(TYPED, 0.99 * QUIET_S), st.floats(0, 1))
 def test_typing_that_began_before_a_question_never_answers_it(presses: list[Press], where: float) -> None:
     first, last = presses[0].at, presses[-1].at
@@ -118,6 +119,7 @@ def test_typing_that_began_before_a_question_never_answers_it(presses: list[Pres
     assert "".join(terminal.sent) + terminal.text == "".join(key(press.name).text for press in presses)
 
 
+@pytest.mark.promise("T04")
 @given(stream(TYPED, 0.99 * QUIET_S), st.floats(0, 0.99 * GUARD_S))
 def test_typing_that_begins_just_after_a_question_never_answers_it(presses: list[Press], early: float) -> None:
     terminal = played(presses, shown_at=presses[0].at - early)
@@ -140,6 +142,7 @@ def test_a_key_answers_only_a_question_that_had_the_focus_for_half_a_second(
     assert len(terminal.answers) <= 1
 
 
+@pytest.mark.promise("T04")
 @pytest.mark.parametrize("shown_at", [-0.2, 0.0, 0.24, 0.26, 1.0, 5.0])
 def test_enter_held_down_never_answers(shown_at: float) -> None:
     presses = [Press(0.25, "enter"), *(Press(0.75 + count / 30, "enter") for count in range(200))]

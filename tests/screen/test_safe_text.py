@@ -108,6 +108,7 @@ def assert_safe(name: str, rows: Iterable[Line]) -> None:
             assert not FORBIDDEN.search(span.style), (name, span)
 
 
+@pytest.mark.promise("T01")
 @pytest.mark.parametrize("name", CONTROLS)
 @pytest.mark.parametrize("width", [0, 40])
 def test_no_control_of_any_source_reaches_a_span(name: str, width: int) -> None:
@@ -115,6 +116,7 @@ def test_no_control_of_any_source_reaches_a_span(name: str, width: int) -> None:
         assert_safe(source, rows)
 
 
+@pytest.mark.promise("T01")
 @settings(deadline=None, max_examples=200)
 @given(st.lists(st.sampled_from([*CONTROLS.values(), *"[]0;m?1a\\ \n"]), max_size=30).map("".join))
 def test_no_sequence_of_controls_reaches_a_span(text: str) -> None:
@@ -122,6 +124,7 @@ def test_no_sequence_of_controls_reaches_a_span(text: str) -> None:
     assert_safe("output", output_lines(text))
 
 
+@pytest.mark.promise("T01")
 def test_characters_that_reorder_text_are_spelled_out() -> None:
     assert clean_text("a\u202eb") == "a\\u202eb"
     assert one_line("a\u2066b\u200bc") == "a\\u2066b\\u200bc"

@@ -20,6 +20,7 @@ HOLD = "import sys; from pathlib import Path; from tau.store.packages.busy impor
 HOLD += "with exclusive(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
 
 
+@pytest.mark.promise("U06")
 def test_a_second_change_waits_and_then_says_who_is_at_work(tmp_path: Path) -> None:
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -56,6 +57,7 @@ def test_the_new_state_replaces_the_old_one(tmp_path: Path, one_step: bool, monk
     assert [path.name for path in tmp_path.iterdir()] == ["npm"]
 
 
+@pytest.mark.promise("U05")
 def test_what_was_cut_off_between_two_steps_is_undone(tmp_path: Path) -> None:
     fill(tmp_path / ".tau-staging-1" / "npm.old", "old")
     fill(tmp_path / ".tau-staging-1" / "npm", "new")
@@ -89,6 +91,7 @@ def test_a_copy_shares_files_of_packages_until_they_may_change(tmp_path: Path) -
 GOOD = {"version": "1.0.0", "resolved": "https://example.org/x.tgz", "integrity": "sha512-abc"}
 
 
+@pytest.mark.promise("U02")
 @pytest.mark.parametrize(
     ("entry", "told"),
     [
@@ -126,6 +129,7 @@ def test_the_dependencies_of_a_package_are_found_where_node_finds_them() -> None
     assert with_scripts(needed) == ["b"]
 
 
+@pytest.mark.promise("U12")
 def test_a_program_that_fails_is_one_sentence(tmp_path: Path) -> None:
     shown: list[str] = []
     with pytest.raises(PackageError, match=r"^sh failed with code 3: npm error 404 Not Found$"):

@@ -170,6 +170,7 @@ def test_an_entry_that_is_no_package_is_told(place: Path) -> None:
     ]
 
 
+@pytest.mark.promise("U03")
 def test_a_link_out_of_the_folder_of_packages_is_not_used(place: Path) -> None:
     (place / "secret.md").write_text("---\nname: s\ndescription: the user's own file\n---\n")
     kit = make(of_user(place), {"prompts/ok.md": "ok"})
@@ -192,6 +193,7 @@ def lock(base: Path, folder: Path) -> None:
     change_lock(base / "packages.lock.json", lambda entries: {**entries, "npm:kit": entry})
 
 
+@pytest.mark.promise("U08")
 def test_a_changed_package_is_told_and_one_of_the_project_is_not_loaded(place: Path) -> None:
     mine, theirs = make(of_user(place), KIT), make(of_project(place), KIT)
     lock(place / "agent", mine)
@@ -227,6 +229,7 @@ def test_an_extension_whose_install_scripts_were_not_run_has_a_hint(place: Path)
     }
 
 
+@pytest.mark.promise("U05")
 def test_both_states_of_an_exchange_are_valid(place: Path) -> None:
     kit = make(of_project(place), KIT)
     before = content_digest(kit)

@@ -54,6 +54,7 @@ def test_every_file_of_the_packages_is_named_once(project: Path) -> None:
     assert is_trusted(project)
 
 
+@pytest.mark.promise("U08")
 @pytest.mark.parametrize("name", COVERED)
 def test_a_change_of_a_package_ends_the_trust(project: Path, name: str) -> None:
     with (project / name).open("a") as file:
@@ -70,6 +71,7 @@ def test_dependencies_and_the_files_of_git_are_not_covered(project: Path, name: 
     assert is_trusted(project)
 
 
+@pytest.mark.promise("U08")
 def test_a_new_file_in_a_package_ends_the_trust(project: Path) -> None:
     (project / ".pi" / "npm" / "node_modules" / "kit" / "more.ts").touch()
     assert not is_trusted(project)

@@ -7,29 +7,8 @@ related rows. `scripts/reliability.py` generates the page.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-
-class Promise(NamedTuple):
-    id: str
-    about: str
-    says: str
-
-
-class Row(NamedTuple):
-    """A fault or an abuse, and its outcome."""
-
-    id: str
-    promises: tuple[str, ...]  # ids of promises; none if no promise depends on it
-    fault: str
-    outcome: str
-    absent: str = ""  # why it does not apply; empty if it does
-
-
-class Part(NamedTuple):
-    title: str
-    rows: tuple[Row, ...]
-
+from support.promise_front_ends import FRONT_END_PROMISES, FRONT_ENDS, MORE_OF_ACP, MORE_OF_MCP
+from support.promise_rows import Part, Promise, Row
 
 PROMISES = (
     Promise("P1", "stdin", "Every line gets exactly one response, and no line ends the process; blank lines get none."),
@@ -134,6 +113,7 @@ PROMISES = (
         "telemetry",
         "Off unless asked for; content and keys stay here by default; no receiver can delay, stop or swell a run.",
     ),
+    *FRONT_END_PROMISES,
 )
 
 PARTS = (
@@ -459,6 +439,8 @@ PARTS = (
             Row("O05", ("P34",), "A program that has telemetry of its own", "it is left alone"),
             Row("O06", ("P34",), "Many sessions in one process", "no span in the trace of another"),
             Row("O07", ("P34",), "A start and a run without telemetry", "nothing of it is loaded or sent"),
+            Row("O08", ("P19", "P34"), "A project that switches it on", "not applied, trusted or not"),
+            Row("O09", ("P34",), "The package is missing", "asked for by a flag, an error; by a setting, a warning"),
         ),
     ),
     Part(
@@ -475,6 +457,7 @@ PARTS = (
             Row("M09", ("P13",), "EOF, SIGTERM, kill -9; a server and its child ignore signals", "gone after 2 s"),
             Row("M10", ("P19",), "Servers of an untrusted project", "not started, nothing is sent"),
             Row("M11", ("P10", "P14"), "Keys and tokens in environment, errors, logs and caches", "left out, masked"),
+            *MORE_OF_MCP,
         ),
     ),
     Part(
@@ -506,8 +489,10 @@ PARTS = (
             Row("K07", ("P22",), "kill -9 after an answered prompt", "session/load has everything that was sent"),
             Row("K08", ("P6",), "The editor stops reading during an answer", "bounded memory; the text is complete"),
             Row("K09", ("P1",), "Many sessions in one process, side by side", "each gets only its own updates"),
+            *MORE_OF_ACP,
         ),
     ),
+    *FRONT_ENDS,
     Part(
         "Long-running processes",
         (
@@ -526,6 +511,7 @@ PARTS = (
                 "Random faults, one after another",
                 "nothing acknowledged is lost, nothing hangs",
             ),
+            Row("Z06", ("P30",), "Hundreds of sessions that have just answered", "few connections stay open"),
         ),
     ),
 )
@@ -579,5 +565,52 @@ GOALS = {
     "R27": "a host that is killed, and clients that are cut off or stop reading: losses, repetitions, memory, delays",
     "R28": "a fleet whose coordinator is killed: results that are lost or doubled, and whether it goes on",
     "R29": "telemetry: content that is sent, sessions that are mixed, what a receiver that hangs costs",
+    "R30": "the terminal: controls that reach it, questions answered by other keys, what is left on, memory of a stall",
+    "R31": "an editor over ACP: invalid responses, losses by kill -9, late cancels",
+    "R32": "MCP: mutated messages, kills of servers and agents, calls made twice, processes left",
+    "R33": "packages and TypeScript extensions: states that are neither old nor new, harm done to others",
+    "R34": "a fleet with random faults: broken invariants, tables unlike that of a quiet run, changed repositories",
+    "R35": "payloads in the live page that run or send requests, in a browser",
+    "R36": "hundreds of sessions that have just answered: failures, idle connections",
 }
 GOALS_ABSENT: dict[str, str] = {}
+
+# The rows that the figures of a goal are about: `make gate` prints them beside each row.
+GOAL_ROWS = {
+    "R1": "D11 D12",
+    "R2": "D01 D02 D03 D20",
+    "R3": "H07 H08 D21 D22",
+    "R4": "H11",
+    "R5": "D09 E05 E06 E26",
+    "R6": "A14",
+    "R7": "A18",
+    "R8": "C02 I01",
+    "R9": "C03",
+    "R10": "B18 C22 C24 C25 E21",
+    "R11": "B09 B10 B11 B12 B13 B14 B15 F01",
+    "R12": "F03",
+    "R13": "F10 F10b",
+    "R14": "E04 E19",
+    "R15": "F13 F14",
+    "R16": "F11 F12",
+    "R17": "C10 C11 C16 C17 C18 C19 C21 C24 C26",
+    "R18": "E01 E02 E03 E07 E08 E09 E12 E15 E16 E17",
+    "R19": "D13 F07 F20 G12",
+    "R20": "G05 G06 G07 G08 G09 S01 S02 S03 S04 S05 S06",
+    "R21": "G10",
+    "R22": "N01 N02 N03",
+    "R23": "Z01 Z02",
+    "R24": "Z05",
+    "R25": "X01 X02 X03 X04 X05 X06 X07 X08 X09 X10 X11",
+    "R26": "",
+    "R27": "N09 N10 N11",
+    "R28": "W02",
+    "R29": "O01 O02 O03 O04 O06",
+    "R30": "T01 T02 T04 T07 T08 T12 T14",
+    "R31": "K02 K05 K07",
+    "R32": "M03 M09 M12 M17",
+    "R33": "U05 J01 J02 J06",
+    "R34": "W03 W04 W14 W17 W19",
+    "R35": "N16",
+    "R36": "Z06",
+}

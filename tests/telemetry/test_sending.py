@@ -54,6 +54,7 @@ def test_without_being_asked_nothing_is_sent_or_loaded(tmp_path: Path) -> None:
     assert (off.returncode, disabled.returncode, receiver.paths) == (0, 0, [])
 
 
+@pytest.mark.promise("O08")
 def test_a_project_cannot_switch_it_on(tmp_path: Path) -> None:
     (tmp_path / "work" / ".pi").mkdir(parents=True)
     (tmp_path / "work" / ".pi" / "settings.json").write_text(json.dumps({"telemetry": {"enabled": True}}))
@@ -81,6 +82,7 @@ def test_a_receiver_that_hangs_does_not_keep_the_program(tmp_path: Path) -> None
     assert FLUSH_TIMEOUT_S <= 1.5
 
 
+@pytest.mark.promise("O09")
 def test_without_the_package_the_flag_is_an_error_and_the_setting_a_warning(tmp_path: Path) -> None:
     (tmp_path / "without" / "opentelemetry").mkdir(parents=True)
     (tmp_path / "without" / "opentelemetry" / "__init__.py").write_text("")

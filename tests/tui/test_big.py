@@ -18,6 +18,7 @@ def answer(text: str, size: int = 20_000) -> Json:
     return {"blocks": [{"text": [text[at : at + size] for at in range(0, len(text), size)]}]}
 
 
+@pytest.mark.promise("T15")
 @pytest.mark.parametrize(
     ("script", "last"),
     [
@@ -48,6 +49,7 @@ def test_a_big_text_is_shown_to_its_end(script: list[Json], last: str, tmp_path:
         tau.assert_restored()
 
 
+@pytest.mark.promise("T15")
 def test_a_megabyte_is_pasted_and_sent_byte_for_byte(tmp_path: Path) -> None:
     text = "".join(f"{number} äöü €\t{'x' * (number % 90)}\n" for number in range(20_000))[:1_000_000].rstrip()
     with Interface(tmp_path) as tau:
@@ -81,6 +83,7 @@ def test_ten_thousand_queued_messages_are_refused_with_a_sentence(tmp_path: Path
         tau.assert_restored()
 
 
+@pytest.mark.promise("T15")
 def test_a_session_of_20000_entries_is_resumed(tmp_path: Path) -> None:
     with Interface(tmp_path, script=[{"text": "first answer"}]) as tau:
         tau.start().send("hi")

@@ -86,12 +86,14 @@ def assert_left(tau: Interface, code: int) -> None:
 # The person leaves.
 
 
+@pytest.mark.promise("T07")
 def test_ctrl_d_leaves(tmp_path: Path) -> None:
     with interface(tmp_path, idle) as tau:
         tau.press("ctrl+d")
         assert_left(tau, 0)
 
 
+@pytest.mark.promise("T07")
 @pytest.mark.parametrize("state", [idle, streaming])
 def test_quit_leaves(state: Callable[[Interface], None], tmp_path: Path) -> None:
     with interface(tmp_path, state) as tau:
@@ -99,6 +101,7 @@ def test_quit_leaves(state: Callable[[Interface], None], tmp_path: Path) -> None
         assert_left(tau, 0)
 
 
+@pytest.mark.promise("T07")
 @pytest.mark.parametrize("state", [idle, streaming, asking])
 def test_ctrl_c_twice_leaves(state: Callable[[Interface], None], tmp_path: Path) -> None:
     with interface(tmp_path, state) as tau:
@@ -110,6 +113,7 @@ def test_ctrl_c_twice_leaves(state: Callable[[Interface], None], tmp_path: Path)
 # Signals.
 
 
+@pytest.mark.promise("T07")
 @pytest.mark.parametrize(
     ("number", "state"),
     [
@@ -136,6 +140,7 @@ def test_a_signal_ends_the_program(number: signal.Signals, state: Callable[[Inte
         assert is_gone(int((tmp_path / "work" / "editor.pid").read_text()), within=5)
 
 
+@pytest.mark.promise("T07")
 @pytest.mark.parametrize("state", [idle, streaming, asking])
 def test_a_hang_up_ends_the_program(state: Callable[[Interface], None], tmp_path: Path) -> None:
     with interface(tmp_path, state) as tau:
@@ -147,6 +152,7 @@ def test_a_hang_up_ends_the_program(state: Callable[[Interface], None], tmp_path
 # Errors of the program.
 
 
+@pytest.mark.promise("T08")
 @pytest.mark.parametrize(
     ("fault", "state", "code"),
     [
@@ -189,6 +195,7 @@ def setup(pi):
 """
 
 
+@pytest.mark.promise("T08")
 def test_an_extension_that_crashes_leaves_the_interface_alone(tmp_path: Path) -> None:
     (tmp_path / "crashing.py").write_text(CRASHING)
     with Interface(tmp_path, "-e", str(tmp_path / "crashing.py"), script=[{"text": "ready"}]) as tau:
@@ -224,6 +231,7 @@ def test_what_is_typed_before_the_extensions_have_started_is_for_them(tmp_path: 
         tau.wait("It runs.")
 
 
+@pytest.mark.promise("T07")
 def test_a_signal_before_the_first_frame_restores_the_terminal(tmp_path: Path) -> None:
     with Interface(tmp_path) as tau:
         tau.wait_raw(b"\x1b[?2004h")

@@ -6,6 +6,8 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from support.in_process_session import play
 from support.terminal_session import TerminalSession
 from tau.screen.bindings import Bindings
@@ -160,6 +162,7 @@ def test_functions_for_the_terminal_are_called_and_a_slow_one_is_not_waited_for(
     play(story())
 
 
+@pytest.mark.promise("T16")
 def test_a_function_that_fails_again_and_again_is_no_longer_called(tmp_path: Path) -> None:
     async def story() -> None:
         terminal = TerminalSession(tmp_path, extension=FUNCTIONS)
@@ -183,6 +186,7 @@ DYING = """
 """
 
 
+@pytest.mark.promise("T16")
 def test_an_extension_that_dies_or_hangs_while_it_renders_costs_its_own_lines_only(tmp_path: Path) -> None:
     async def story() -> None:
         terminal = TerminalSession(tmp_path, extension=DYING)
@@ -252,6 +256,7 @@ FLOOD = """
 """
 
 
+@pytest.mark.promise("T16")
 def test_a_flood_shows_the_newest_state_and_leaves_the_session_usable(tmp_path: Path) -> None:
     async def story() -> None:
         terminal = TerminalSession(tmp_path, extension=FLOOD)

@@ -68,6 +68,7 @@ def test_the_line_feed_that_editors_add_is_removed(tmp_path: Path) -> None:
     assert edit("one", [script(tmp_path, "add", 'echo >> "$1"')])[0] == EditedText("one")
 
 
+@pytest.mark.promise("T10")
 def test_a_failing_editor_leaves_the_text_and_the_terminal_is_taken_back(tmp_path: Path) -> None:
     edited, steps = edit("one", [script(tmp_path, "fail", 'echo x > "$1"; exit 3')])
     assert edited.text is None

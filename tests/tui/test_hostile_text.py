@@ -13,6 +13,8 @@ import re
 import textwrap
 from pathlib import Path
 
+import pytest
+
 from support.interface import Interface
 from support.question_trials import ESCAPE
 from support.rpc_process import Json
@@ -115,6 +117,7 @@ def work_folder(folder: Path) -> None:
     os.close(os.open(os.fsencode(work / name), os.O_CREAT | os.O_WRONLY))
 
 
+@pytest.mark.promise("T01")
 def test_no_text_of_model_tools_and_files_is_a_control_at_the_terminal(tmp_path: Path) -> None:
     work_folder(tmp_path)
     with Interface(tmp_path, script=script(), rows=60, settings={"retry": {"enabled": False}}) as tau:
@@ -165,6 +168,7 @@ def test_no_text_of_model_tools_and_files_is_a_control_at_the_terminal(tmp_path:
         assert_clean(tau)
 
 
+@pytest.mark.promise("T02")
 def test_no_text_of_an_extension_is_a_control_at_the_terminal(tmp_path: Path) -> None:
     file = tmp_path / "extension.py"
     file.write_text(textwrap.dedent(EXTENSION))
@@ -181,6 +185,7 @@ def test_no_text_of_an_extension_is_a_control_at_the_terminal(tmp_path: Path) ->
         assert_clean(tau)
 
 
+@pytest.mark.promise("T01")
 def test_a_hostile_name_of_the_folder_is_spelled_out(tmp_path: Path) -> None:
     folder = tmp_path / ("x" + SEQUENCES.replace("/", "") + "y")[:60]
     with Interface(folder) as tau:

@@ -93,6 +93,7 @@ def stop(shell: Shell, how: str) -> None:
     shell.wait_quiet()
 
 
+@pytest.mark.promise("T09")
 @pytest.mark.parametrize("how", ["key", "TSTP"])
 def test_a_stop_leaves_a_sane_prompt_and_fg_draws_the_interface_again(shell: Shell, how: str) -> None:
     before = shell.settings_now()
@@ -110,6 +111,7 @@ def test_a_stop_leaves_a_sane_prompt_and_fg_draws_the_interface_again(shell: She
     assert (shell.modes(), shell.settings_now()) == (set(), before)
 
 
+@pytest.mark.promise("T09")
 def test_a_stop_that_cannot_be_prepared_is_repaired_by_fg(shell: Shell) -> None:
     before = shell.settings_now()
     shell.run()
@@ -140,6 +142,7 @@ def test_a_stop_while_an_answer_arrives_and_the_answer_goes_on(shell: Shell) -> 
     shell.use()
 
 
+@pytest.mark.promise("T09")
 def test_a_stopped_program_in_the_background_uses_no_processor_and_leaves_the_terminal_alone(shell: Shell) -> None:
     shell.run()
     job = shell.job()
@@ -164,6 +167,7 @@ def cpu(pid: int) -> int:
     return int(fields[11]) + int(fields[12])
 
 
+@pytest.mark.promise("T09")
 @pytest.mark.parametrize("how", ["key", "TSTP", "STOP"])
 def test_a_stop_in_the_transcript_viewer_shows_the_shell_and_then_the_viewer_again(shell: Shell, how: str) -> None:
     shell.run()

@@ -44,6 +44,7 @@ def type_key(tau: Interface) -> None:
     tau.press("enter")
 
 
+@pytest.mark.promise("T17")
 def test_login_stores_a_key_that_is_never_shown(tmp_path: Path) -> None:
     with serving({"data": []}) as (address, _), WithoutModel(tmp_path, openai=address) as tau:
         tau.start().send("/login openai")

@@ -32,6 +32,7 @@ def test_a_notification_can_be_the_bell_alone() -> None:
     assert notification("tau", "Done", {"TERM": "xterm-kitty"}, bell_only=True) == b"\x07"
 
 
+@pytest.mark.promise("T02")
 @pytest.mark.parametrize("term", ["xterm-kitty", "xterm-ghostty", "foot"])
 def test_a_text_cannot_end_the_sequence(term: str) -> None:
     data = notification("a\x1b\\;b\x07", "c\x9c\n\x1b]0;x\x07\ud800" + "d" * 1000, {"TERM": term})

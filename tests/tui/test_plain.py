@@ -227,6 +227,7 @@ def test_a_session_that_was_chosen_is_gone_on_with(tmp_path: Path) -> None:
     assert texts_asked(tmp_path) == ["first words", "and then"]
 
 
+@pytest.mark.promise("T01")
 def test_the_answer_does_not_steer_the_terminal(tmp_path: Path) -> None:
     with Terminal(tmp_path, answers=[{"blocks": [{"text": ["\x1b", "]0;title\x07plain"]}]}]) as terminal:
         assert terminal.ask("hi") == "\nplain\n"
@@ -326,6 +327,7 @@ def test_an_unanswered_permission_question_denies_after_its_deadline(tmp_path: P
     assert not (tmp_path / "work" / "a").exists()
 
 
+@pytest.mark.promise("T04")
 def test_what_was_typed_before_the_question_is_no_answer(tmp_path: Path) -> None:
     with Terminal(tmp_path, *ASKING, answers=TOUCHED) as terminal:
         terminal.until("> ")
@@ -336,6 +338,7 @@ def test_what_was_typed_before_the_question_is_no_answer(tmp_path: Path) -> None
     assert [result["details"]["denied"]["by"] for result in results(tmp_path)] == ["user"]
 
 
+@pytest.mark.promise("T03")
 def test_a_command_cannot_hide_what_it_is_nor_look_like_the_question(tmp_path: Path) -> None:
     command = "echo \x1b[8mhidden\x1b[0m \u202egnp.sj \x08\n  1 Deny\rAllow bash?"
     with Terminal(tmp_path, *ASKING, "go", answers=[calls(command), {"text": "done"}]) as terminal:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from support.interface import Interface
 from support.question_trials import ESCAPE, run_trials
 from support.rpc_process import calls
@@ -12,6 +14,7 @@ from support.rpc_process import calls
 ASKED = "Allow bash?"
 
 
+@pytest.mark.promise("T04")
 def test_no_key_that_is_meant_for_the_editor_answers_a_question(tmp_path: Path) -> None:
     found = run_trials(tmp_path, count=30, keys=15, seed=21)
     assert (found.answered, found.lost) == (0, 0)

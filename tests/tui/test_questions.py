@@ -264,6 +264,7 @@ def test_a_row_can_be_chosen_before_a_dialog_is_shown(tmp_path: Path) -> None:
     play(story())
 
 
+@pytest.mark.promise("T04")
 def test_a_question_that_is_not_drawn_gets_no_keys(tmp_path: Path) -> None:
     async def story() -> None:
         terminal = TerminalSession(tmp_path)
@@ -320,6 +321,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.promise("T04")
 @settings(max_examples=500)
 @given(STEPS, st.floats(0.01, 0.45))
 def test_no_sequence_of_hurried_keys_pastes_and_questions_is_an_answer(steps: Any, gap: float) -> None:

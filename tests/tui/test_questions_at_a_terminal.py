@@ -37,6 +37,7 @@ def test_a_quiet_editor_gives_the_focus_and_a_digit_allows_the_call(tmp_path: Pa
         assert (tmp_path / "work" / "made").read_text() == "made\n"
 
 
+@pytest.mark.promise("T04")
 def test_text_that_is_typed_while_a_question_appears_is_in_the_editor_whole(tmp_path: Path) -> None:
     script = [bash("touch made", delay_ms=800), {"text": "done."}]
     with Interface(tmp_path, "--permissions", "ask", script=script) as terminal:
@@ -55,6 +56,7 @@ def test_text_that_is_typed_while_a_question_appears_is_in_the_editor_whole(tmp_
         assert text in "\n".join(terminal.box())
 
 
+@pytest.mark.promise("T04")
 def test_a_paste_is_never_an_answer(tmp_path: Path) -> None:
     with Interface(tmp_path, "--permissions", "ask", script=[bash("touch made"), {"text": "done."}]) as terminal:
         terminal.start().send("go")

@@ -19,6 +19,7 @@ def words(count: int, delay_ms: int = 0) -> Json:
     return {"blocks": [{"text": pieces}], "delayMs": delay_ms}
 
 
+@pytest.mark.promise("T13")
 def test_a_storm_of_sizes_while_an_answer_arrives_leaves_one_box(tmp_path: Path) -> None:
     source = random.Random(21)
     sizes = [(1, 1), (500, 200), (1, 200), (500, 1), (2, 2), (4, 20), (3, 19)]
@@ -44,6 +45,7 @@ def test_a_storm_of_sizes_while_an_answer_arrives_leaves_one_box(tmp_path: Path)
         tau.assert_restored()
 
 
+@pytest.mark.promise("T13")
 @pytest.mark.parametrize("size", [(1, 1), (24, 1), (4, 20), (200, 500)])
 def test_every_size_can_be_started_used_and_left(size: tuple[int, int], tmp_path: Path) -> None:
     rows, columns = size

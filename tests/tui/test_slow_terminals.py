@@ -40,6 +40,7 @@ def answers(tau: Interface) -> int:
     return sum(file.read_bytes().count(b'"role":"assistant"') for file in files)
 
 
+@pytest.mark.promise("T12")
 def test_a_terminal_that_is_not_read_does_not_stop_the_agent(tmp_path: Path) -> None:
     with Interface(tmp_path, script=[{"text": "ready"}, words(20_000)], keys=REDRAW) as tau:
         tau.start().send("hi")
@@ -60,6 +61,7 @@ def test_a_terminal_that_is_not_read_does_not_stop_the_agent(tmp_path: Path) -> 
         tau.assert_restored()
 
 
+@pytest.mark.promise("T11")
 def test_keys_work_while_a_terminal_reads_a_kilobyte_at_a_time(tmp_path: Path) -> None:
     with Interface(tmp_path, script=[{**words(3_000), "delayMs": 1}, {"text": "again"}], keys=REDRAW) as tau:
         tau.start().send("go")
@@ -76,6 +78,7 @@ def test_keys_work_while_a_terminal_reads_a_kilobyte_at_a_time(tmp_path: Path) -
         tau.assert_redraw_changes_nothing()
 
 
+@pytest.mark.promise("T11")
 def test_escape_stops_an_answer_that_arrives_as_fast_as_it_can(tmp_path: Path) -> None:
     flood = {"blocks": [{"text": ["word "]}], "repeat": 10_000_000}
     with Interface(tmp_path, script=[flood, {"text": "again"}]) as tau:
@@ -97,6 +100,7 @@ WRONG = (
 LATE = b"\x1b[?0u\x1b]11;rgb:ffff/ffff/ffff\x1b\\\x1b[?2026;2$y\x1b[?2004;2$y\x1b[>1;4000;38c\x1b[?62;22;52c"
 
 
+@pytest.mark.promise("T06")
 @pytest.mark.parametrize("answers", [b"", WRONG, LATE, WRONG + LATE + LATE])
 def test_missing_wrong_and_late_answers_of_the_terminal_are_never_keys(answers: bytes, tmp_path: Path) -> None:
     with Interface(tmp_path, answers="silent", script=[{"text": "fine"}]) as tau:

@@ -68,6 +68,7 @@ def test_a_terminal_that_does_not_answer_works() -> None:
         assert is_restored(terminal)
 
 
+@pytest.mark.promise("T06")
 def test_answers_that_come_late_are_not_keys() -> None:
     with started(answers="silent") as terminal:
         terminal.press("x")
@@ -79,6 +80,7 @@ def test_answers_that_come_late_are_not_keys() -> None:
         assert terminal.wait("primaryAttributes").count("Key(") == 1
 
 
+@pytest.mark.promise("T06")
 def test_wrong_answers_do_no_harm() -> None:
     with started(answers="silent") as terminal:
         terminal.type(b"\x1b[?99999999999u\x1b]11;\x07\x1b]11;no color\x1b\\\x1b[?2026$y\x1b[?;;;$y\x1b[>c\x1b[?c")
@@ -115,6 +117,7 @@ def test_a_megabyte_is_pasted(terminal: Terminal) -> None:
     terminal.wait("paste of 1000000")
 
 
+@pytest.mark.promise("T05")
 def test_a_paste_whose_end_is_lost_does_not_keep_the_keyboard(terminal: Terminal) -> None:
     terminal.type(b"\x1b[200~abc")
     terminal.wait("Paste(text='abc')")
@@ -134,6 +137,7 @@ def test_standard_streams_stay_blocking(terminal: Terminal) -> None:
     terminal.wait("blocking: True")
 
 
+@pytest.mark.promise("T02")
 def test_the_title_is_cleaned_and_restored(terminal: Terminal) -> None:
     terminal.press("t")
     terminal.wait_raw(b"\x1b[22;2t")
@@ -160,6 +164,7 @@ def test_the_terminal_is_restored_at_the_end(key: str, code: int, careless: list
 ENDING = [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT]
 
 
+@pytest.mark.promise("T07")
 @pytest.mark.parametrize("number", ENDING)
 def test_the_terminal_is_restored_when_a_signal_ends_the_program(terminal: Terminal, number: signal.Signals) -> None:
     terminal.press("h")
@@ -211,6 +216,7 @@ def test_a_hang_up_ends_the_program() -> None:
         assert terminal.process.wait(20) == -signal.SIGHUP
 
 
+@pytest.mark.promise("T12")
 @pytest.mark.parametrize("end", ["s", signal.SIGTERM])
 def test_a_terminal_that_is_not_read_can_be_left(terminal: Terminal, end: str | signal.Signals) -> None:
     """A frame is half written, and nothing reads the rest until the program has ended."""
@@ -224,6 +230,7 @@ def test_a_terminal_that_is_not_read_can_be_left(terminal: Terminal, end: str | 
     assert terminal.settings_now() == terminal.settings
 
 
+@pytest.mark.promise("T10")
 def test_another_program_gets_the_terminal_as_it_was(terminal: Terminal) -> None:
     if shutil.which("stty") is None:
         pytest.skip("no stty here")

@@ -40,6 +40,7 @@ def tmux(tmp_path: Path) -> Iterator[Tmux]:
         tmux.run("kill-server")
 
 
+@pytest.mark.promise("T13")
 def test_tau_shows_every_word_once_after_twelve_sizes(tmux: Tmux, tmp_path: Path) -> None:
     start_tau(tmux, tmp_path, 600, 0)
     tmux.wait("w599.")
@@ -53,6 +54,7 @@ def test_tau_shows_every_word_once_after_twelve_sizes(tmux: Tmux, tmp_path: Path
     assert words_of(shown) == list(range(600))
 
 
+@pytest.mark.promise("T13")
 def test_tau_loses_no_word_when_the_size_changes_while_it_answers(tmux: Tmux, tmp_path: Path) -> None:
     source, columns = random.Random(21), 80
     start_tau(tmux, tmp_path, 600, 10)

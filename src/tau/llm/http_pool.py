@@ -18,6 +18,7 @@ from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from tau.errors import shortened
 from tau.llm.http_connection import HttpConnection, HttpExchange, NoResponse
+from tau.llm.idle_connections import IDLE_CONNECTIONS, IdleConnection
 from tau.records.base import Value
 
 MAX_REASON_CHARACTERS = 200
@@ -61,7 +62,7 @@ class ConnectionPool:
         """`context` is called when the first TLS connection is made. `read_interval_s`: see HttpConnection."""
         self._context = context
         self._read_interval_s = read_interval_s
-        self._idle: dict[Origin, dict[HttpConnection, asyncio.TimerHandle]] = {}  # with the timer that closes them
+        self._idle: dict[Origin, dict[HttpConnection, IdleConnection]] = {}
         self._open: set[HttpConnection] = set()
 
     async def post(
@@ -116,8 +117,8 @@ class ConnectionPool:
         for connection in connections:
             connection.drop()
         for idle in self._idle.values():
-            for timer in idle.values():
-                timer.cancel()
+            for entry in idle.values():
+                IDLE_CONNECTIONS.remove(entry)
         self._idle.clear()
         for _ in range(10):  # the loop closes the sockets in its next iterations
             if not any(connection.usable for connection in connections):
@@ -126,20 +127,23 @@ class ConnectionPool:
 
     def _take_idle(self, server: Origin) -> HttpConnection | None:
         while idle := self._idle.get(server):
-            connection, timer = idle.popitem()
-            timer.cancel()
+            connection, entry = idle.popitem()
+            IDLE_CONNECTIONS.remove(entry)
             if connection.usable:
                 return connection
             connection.drop()
         return None
 
     def _keep(self, server: Origin, connection: HttpConnection) -> None:
-        timer = asyncio.get_running_loop().call_later(IDLE_TIMEOUT_S, self._expire, server, connection)
-        self._idle.setdefault(server, {})[connection] = timer
+        entry = IdleConnection(IDLE_TIMEOUT_S, partial(self._expire, server, connection))
+        self._idle.setdefault(server, {})[connection] = entry
+        IDLE_CONNECTIONS.add(entry)
 
     def _expire(self, server: Origin, connection: HttpConnection) -> None:
-        del self._idle[server][connection]
-        connection.drop()
+        entry = self._idle.get(server, {}).pop(connection, None)
+        if entry is not None:  # else it was taken meanwhile
+            IDLE_CONNECTIONS.remove(entry)
+            connection.drop()
 
     async def _open_connection(self, server: Origin) -> HttpConnection:
         if server.proxy is None:
