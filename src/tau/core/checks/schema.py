@@ -58,7 +58,10 @@ ANNOTATION_KEYWORDS |= {"format", "discriminator", "$schema", "$id", "$comment",
 def check_arguments(schema: Schema, arguments: Any) -> tuple[dict[str, Any], list[str]]:
     """Validate arguments. Return the coerced arguments and the problems, one line each."""
     problems: list[str] = []
-    value = _Validator(schema, formats=True).fit(schema, arguments, "", problems)
+    try:
+        value = _Validator(schema, formats=True).fit(schema, arguments, "", problems)
+    except (TypeError, AttributeError, LookupError, ArithmeticError) as error:  # a keyword with a value of a wrong type
+        return {}, [f"root: the schema of this tool is invalid: {error}"]
     return (value if isinstance(value, dict) else {}), problems
 
 

@@ -6,7 +6,7 @@ from tau.extension_api.messages import MAX_LINE_BYTES
 
 MAX_MESSAGES_PER_SECOND = 10_000
 MAX_ACTIONS = 1_000  # in progress at once
-MAX_ACTION_BYTES = 4 * MAX_LINE_BYTES  # of their messages
+MAX_ACTION_BYTES = 2 * MAX_LINE_BYTES  # of their messages
 MAX_REGISTRATIONS = 2_000  # of one extension
 MAX_REGISTRATION_BYTES = 2 * MAX_LINE_BYTES  # of their messages
 MAX_REPORTS_PER_SECOND = 10  # a timer can fail again and again
