@@ -222,6 +222,7 @@ LATE = {
     "tui/commands_models.py": {"tau.screen.modals.scoped_models"},
     "tui/commands_sessions.py": {"tau.tui.session_picking"},
     "core/checks/permissions.py": {"tau.core.shell.lines"},
+    "core/checks/schema.py": {"tau.core.checks.linear_patterns"},
     "core/shell/tree.py": {"tree_sitter", "tree_sitter_bash"},
 }
 

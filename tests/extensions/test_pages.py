@@ -15,7 +15,7 @@ from tau.extension_api.api import Bus, Pi
 from tau.extension_api.context import CommandContext, SessionView, Ui
 from tau.extension_api.hooks import HOOKS
 from tau.records.base import decode
-from tau.runtime.extensions import connection
+from tau.runtime.extensions import connection, limits, process
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 GUIDE = (DOCS / "extensions.md").read_text(encoding="utf-8")
@@ -71,6 +71,9 @@ def test_every_fact_and_every_kind_is_documented() -> None:
 def test_the_limits_are_those_of_the_program() -> None:
     assert f"more than {connection.MAX_MESSAGES_PER_SECOND:,} messages" in PROTOCOL
     assert f"more than {connection.MAX_ACTIONS:,} actions" in PROTOCOL
+    assert f"(or {limits.MAX_ACTION_BYTES >> 20} MiB of them), more than {limits.MAX_REGISTRATIONS:,}" in PROTOCOL
+    unread = f"more than {process.MAX_UNREAD_BYTES >> 20} MiB of messages"
+    assert f"(or {limits.MAX_REGISTRATION_BYTES >> 20} MiB of them), {unread}" in PROTOCOL
     assert f"within {connection.PING_TIMEOUT_S:g} s" in PROTOCOL
     assert f"{messages.MAX_LINE_BYTES // 1024 // 1024} MiB" in PROTOCOL
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tau.cli.flags import ParsedArguments
-from tau.cli.session_options import harden, session_options
+from tau.cli.session_options import harden_host, hide_filtered, session_options
 from tau.cli.suggestions import unknown_flags_error
 from tau.errors import UsageError
 from tau.records.base import replace
@@ -30,6 +30,7 @@ class FlagLoader:
 
     def __init__(self, arguments: ParsedArguments) -> None:
         log_to_stderr(logging.INFO if "verbose" in arguments.flags else logging.WARNING)
+        harden_host(arguments)
         self._key = arguments.flags.get("api-key", "")
         options = session_options(arguments)
         self.asks = options.permissions == "ask"
@@ -44,7 +45,7 @@ class FlagLoader:
         if self._unknown and not factory.extensions:  # else an extension may define it
             raise UsageError(unknown_flags_error(self._unknown))
         hide_in_log(factory.models.keys.known_secrets)
-        harden(factory, self._key)
+        hide_filtered(factory.settings.child_environment)
         return factory.with_sandbox()
 
     def stored_sessions(self, cwd: str) -> StoredSessions:

@@ -15,6 +15,7 @@ from tau.errors import UsageError
 from tau.records.base import BadRecord
 from tau.runtime.login.login import Logins, key_variable
 from tau.runtime.login.oauth import DeviceCode, LoginError
+from tau.runtime.machine.core_dumps import forbid_core_dumps
 from tau.runtime.terminal import complain, say
 from tau.store.paths import agent_dir
 
@@ -26,6 +27,7 @@ def main(arguments: ParsedArguments) -> int:
     command, *names = arguments.words
     if len(names) > 1:
         raise UsageError(f"usage: tau {command} [PROVIDER]")
+    forbid_core_dumps()
     logins = Logins(agent_dir(), os.environ)
     for problem in logins.problems:
         complain(f"Warning: {problem}")

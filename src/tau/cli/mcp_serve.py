@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import NoReturn
 
 from tau.cli.flags import parse
-from tau.cli.session_options import session_options
+from tau.cli.session_options import harden_host, hide_filtered, session_options
 from tau.errors import UsageError
 from tau.records.base import replace
 from tau.runtime.app.factory import SessionFactory, load
@@ -33,6 +33,7 @@ def main(words: list[str]) -> NoReturn:
         if flag in arguments.flags:
             raise UsageError(f"--{flag} is not for a server. {USAGE}")
     log_to_stderr(logging.INFO if "verbose" in arguments.flags else logging.WARNING)
+    harden_host(arguments)
     features = import_module("tau.mcp_server.features")
     named = arguments.flags.pop("tools", None)
     names = features.AGENT_TOOLS if named is None else features.checked_names(_list(named))
@@ -46,6 +47,7 @@ def main(words: list[str]) -> NoReturn:
 def _load(options: SessionOptions, cwd: str) -> SessionFactory:
     factory = load(agent_dir(), options, os.environ, cwd)
     hide_in_log(factory.models.keys.known_secrets)
+    hide_filtered(factory.settings.child_environment)
     for warning in factory.warnings:
         complain(f"Warning: {warning}")
     return factory.with_sandbox()

@@ -11,9 +11,11 @@ from tau.cli.flags import ParsedArguments
 from tau.errors import TauError, UsageError
 from tau.records.base import BadRecord, replace
 from tau.records.budgets import Budget
+from tau.records.settings import ChildEnvironment
 from tau.runtime.app.config import ProjectConfig, read_settings
 from tau.runtime.app.factory import SessionFactory, load
 from tau.runtime.app.options import SessionOptions, SessionTarget
+from tau.runtime.machine.core_dumps import forbid_core_dumps
 from tau.runtime.terminal import complain, hide_in_log, log_to_stderr
 from tau.store.paths import agent_dir, working_folder
 from tau.store.resource_query import RequestedResources
@@ -35,14 +37,15 @@ def create_factory(arguments: ParsedArguments, *, strict: bool = False) -> Sessi
         _check_paths(arguments.lists)
     factory = load(agent_dir(), replace(session_options(arguments), strict=strict))
     hide_in_log(factory.models.keys.known_secrets)
-    harden(factory, arguments.flags.get("api-key", ""))
+    harden(factory.settings.child_environment, arguments.flags.get("api-key", ""))
     for warning in factory.warnings:
         complain(f"Warning: {warning}")
     return factory.with_sandbox()
 
 
-def harden(factory: SessionFactory, key: str) -> None:
-    inherited = factory.settings.child_environment
+def harden(inherited: ChildEnvironment, key: str) -> None:
+    """Harden this process, in its main thread: `no_new_privs` is for the calling thread and what it starts."""
+    forbid_core_dumps()
     if not (key or inherited.filter_secrets or inherited.no_new_privileges):
         return
     from tau.runtime.machine.hardening import hide_argument, hide_memory, no_new_privileges
@@ -54,14 +57,34 @@ def harden(factory: SessionFactory, key: str) -> None:
         no_new_privileges()
 
 
+def harden_host(arguments: ParsedArguments) -> None:
+    """Harden a program that opens sessions later, as the settings of the user and of the working folder say."""
+    found = _child_environment(arguments)
+    harden(ChildEnvironment() if found is None else found, arguments.flags.get("api-key", ""))
+
+
+def hide_filtered(inherited: ChildEnvironment) -> None:
+    """Hide the memory of a host for a session whose settings filter secrets. For any thread."""
+    if inherited.filter_secrets:
+        from tau.runtime.machine.hardening import hide_memory
+
+        hide_memory()
+
+
 def hides_memory(arguments: ParsedArguments) -> bool:
     """Whether `create_factory` would hide the memory of this process: secrets are filtered from the environment."""
+    found = _child_environment(arguments)
+    return found is not None and found.filter_secrets
+
+
+def _child_environment(arguments: ParsedArguments) -> ChildEnvironment | None:
+    """None if the settings cannot be read, which `create_factory` will report."""
     file = SettingsFile(agent_dir() / "settings.json")
     try:
         layers, _, _ = read_settings(file, Path(working_folder()), _approve(arguments.flags), None)
     except (TauError, BadRecord, OSError):
-        return False  # `create_factory` will report it
-    return layers.settings.child_environment.filter_secrets
+        return None
+    return layers.settings.child_environment
 
 
 def chosen_dialect(named: str | None) -> Dialect:

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from tau.errors import ModelError
+from tau.errors import ModelError, shortened
+from tau.llm.http import MAX_ERROR_CHARACTERS
 from tau.llm.proxies import environment_proxies
 
 
@@ -29,7 +30,8 @@ def find_credentials(environment: Mapping[str, str]) -> Mapping[str, str]:
         frozen = credentials.get_frozen_credentials() if credentials is not None else None
         region = session.get_config_variable("region")
     except Exception as error:  # from any of a dozen sources
-        raise ModelError(f"AWS credentials: {error}", transient=False) from None
+        text = shortened(f"AWS credentials: {error}", MAX_ERROR_CHARACTERS)  # it may quote all output of a command
+        raise ModelError(text, transient=False) from None
     if frozen is None:
         return environment
     more = {"AWS_ACCESS_KEY_ID": frozen.access_key, "AWS_SECRET_ACCESS_KEY": frozen.secret_key}

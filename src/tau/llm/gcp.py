@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
-from tau.errors import ModelError
+from tau.errors import ModelError, shortened
+from tau.llm.http import MAX_ERROR_CHARACTERS
 from tau.llm.http_request import fetch
 from tau.llm.proxies import environment_proxies
 
@@ -46,7 +47,8 @@ def find_credentials(environment: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def _credentials_error(error: Exception, *, transient: bool | None) -> ModelError:
-    return ModelError(f"Google credentials: {str(error).strip() or type(error).__name__}", transient=transient)
+    text = f"Google credentials: {str(error).strip() or type(error).__name__}"
+    return ModelError(shortened(text, MAX_ERROR_CHARACTERS), transient=transient)
 
 
 def forget() -> bool:

@@ -37,7 +37,8 @@ class ProxyRefused(OSError):
     """The proxy rejected the connection."""
 
     def __init__(self, status: int, reason: str) -> None:
-        super().__init__(f"the proxy answered {status} {shortened(reason, MAX_REASON_CHARACTERS)}")
+        text = "".join(character if character.isprintable() else "?" for character in reason)
+        super().__init__(f"the proxy answered {status} {shortened(text, MAX_REASON_CHARACTERS)}")
         self.status = status
 
 

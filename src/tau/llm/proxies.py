@@ -22,7 +22,7 @@ def proxy_for(url: str, environment: Mapping[str, str]) -> str | None:
     """The URL of the proxy for this URL, or None. Raises ModelError for a proxy that cannot be used."""
     address = urlsplit(url)
     host = address.hostname or ""
-    if host == "localhost" or host.startswith("127.") or host == "::1":
+    if host in ("localhost", "::1") or re.fullmatch(r"127(\.\d+){1,3}", host):  # not 127.0.0.1.example.com
         return None
     proxies = environment_proxies(environment)
     if not proxies:

@@ -142,7 +142,10 @@ async def _read_reply(sock: socket.socket, host: str, port: int) -> None:
 async def _read(sock: socket.socket, count: int) -> bytes:
     loop, data = asyncio.get_running_loop(), b""
     while len(data) < count:
-        chunk = await loop.sock_recv(sock, count - len(data))
+        try:
+            chunk = await loop.sock_recv(sock, count - len(data))
+        except ConnectionError:
+            chunk = b""
         if not chunk:
             raise SocksError("it closed the connection")
         data += chunk

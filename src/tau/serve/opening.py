@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tau.cli.session_options import hide_filtered
 from tau.errors import CommandError, UsageError
 from tau.records.base import Value, replace
 from tau.records.budgets import Budget
@@ -129,7 +130,9 @@ class SessionOpener:
 
     def _load(self, options: SessionOptions, cwd: str) -> SessionFactory:
         try:
-            return load(self._config.agent_dir, options, self._config.environment, cwd).with_sandbox()
+            factory = load(self._config.agent_dir, options, self._config.environment, cwd)
+            hide_filtered(factory.settings.child_environment)
+            return factory.with_sandbox()
         except UsageError as error:
             raise CommandError(str(error)) from None
 

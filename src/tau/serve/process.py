@@ -15,7 +15,7 @@ from typing import Any, NoReturn, Protocol
 
 from tau import __version__
 from tau.cli.flags import ParsedArguments
-from tau.cli.session_options import session_options
+from tau.cli.session_options import harden_host, session_options
 from tau.core.text.install_hints import install_hint
 from tau.errors import UsageError
 from tau.records.base import replace
@@ -55,6 +55,7 @@ class TcpServer(Protocol):
 def main(arguments: ParsedArguments) -> NoReturn:
     config = host_config(arguments)
     SessionOpener(config).check()
+    harden_host(arguments)
     descriptors.raise_limit()
     files = HostFiles(config.agent_dir)
     files.take()

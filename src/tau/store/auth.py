@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tau.records.base import BadRecord, Value, parse
-from tau.store.files import locked, locked_for_long, replace_file
+from tau.store.files import locked, locked_for_long, read_small, remove_drafts, replace_file
 
 PRIVATE_MODE = 0o600
 LOCK_TIMEOUT_S = 30.0  # longer than a token request takes, during which another process holds the lock
@@ -78,9 +79,12 @@ class AuthFile:
         """The same, but raises BadRecord or OSError if the file cannot be read."""
         try:
             return self._content()
-        except BadRecord:
-            with locked(self.path):  # another program may have been writing
-                return self._content()
+        except BadRecord as broken:
+            try:
+                with locked(self.path):  # another program may have been writing
+                    return self._content()
+            except OSError:  # the folder cannot be written, or the lock does not become free
+                raise broken from None
 
     def change(self, provider: str, entry: dict[str, Any] | None) -> None:
         """Set or remove the entry of one provider. On BadRecord or OSError the file is unchanged."""
@@ -97,12 +101,12 @@ class AuthFile:
         content = self._content()
         others = {name: other for name, other in content.items() if name != provider}
         changed = others if entry is None else {**others, provider: entry}
-        replace_file(self.path, json.dumps(changed, indent=2).encode())
-        os.chmod(self.path, PRIVATE_MODE)
+        remove_drafts(self.path)  # they contain keys, perhaps of an entry that is removed now
+        replace_file(self.path, json.dumps(changed, indent=2).encode(), PRIVATE_MODE)
 
     def _content(self) -> dict[str, Any]:
         try:
-            content = parse(self.path.read_bytes().removeprefix(b"\xef\xbb\xbf"))
+            content = parse(read_small(self.path).removeprefix(b"\xef\xbb\xbf"))
         except FileNotFoundError:
             return {}
         if not isinstance(content, dict):
@@ -111,10 +115,10 @@ class AuthFile:
 
     def _make_private(self) -> None:
         try:
-            open_to_others = os.name == "posix" and self.path.stat().st_mode & 0o077
+            found = self.path.stat().st_mode
         except FileNotFoundError:
             return
-        if not open_to_others:
+        if os.name != "posix" or not found & 0o077 or not stat.S_ISREG(found):  # a device is not ours to change
             return
         try:
             os.chmod(self.path, PRIVATE_MODE)

@@ -11,14 +11,21 @@ A value that refers to a variable that is not set, or to a command that fails, i
 from __future__ import annotations
 
 import logging
+import os
 import re
+import select
+import signal
 import subprocess
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 
 from tau.store.proxy_setting import process_environment
 
 log = logging.getLogger(__name__)
 COMMAND_TIMEOUT_S = 10
+MAX_OUTPUT_BYTES = 64 * 1024  # no key or token is longer
+EXIT_POLL_S = 0.02  # between two looks whether a command that prints nothing has ended
 _running: set[subprocess.Popen[bytes]] = set()
 _MARK = r"\$(?:([$!])|\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))"
 
@@ -59,8 +66,8 @@ def _marked_variables(text: str) -> list[str]:
 def command_output(command: str, environment: Mapping[str, str]) -> str | None:
     try:
         stdout, code = _run(command, process_environment(environment))
-    except (subprocess.SubprocessError, OSError) as error:
-        log.warning("a command in a configuration file failed: %s", type(error).__name__)
+    except (subprocess.SubprocessError, OSError, ValueError) as error:  # ValueError: no shell can have such a command
+        log.warning("a command in a configuration file failed: %s", _reason(error))
         return None
     if code != 0:
         # The command may contain the secret, so it is not logged.
@@ -69,22 +76,83 @@ def command_output(command: str, environment: Mapping[str, str]) -> str | None:
     return stdout.decode("utf-8", "replace").strip() or None
 
 
+def _reason(error: Exception) -> str:
+    """Why a command failed, without the command."""
+    if isinstance(error, subprocess.TimeoutExpired):
+        return f"it did not end within {COMMAND_TIMEOUT_S:g} s"
+    if isinstance(error, OSError):
+        return error.strerror or type(error).__name__
+    if isinstance(error, ValueError):
+        return "it contains characters that a command line cannot have"
+    return str(error)
+
+
 def _run(command: str, env: Mapping[str, str] | None) -> tuple[bytes, int]:
     """Run in tau's own process group, because some commands ask for a password at the terminal."""
     nothing, pipe = subprocess.DEVNULL, subprocess.PIPE
-    with subprocess.Popen(command, shell=True, stdin=nothing, stdout=pipe, stderr=pipe, env=env) as process:
+    with subprocess.Popen(command, shell=True, stdin=nothing, stdout=pipe, stderr=nothing, env=env) as process:
         _running.add(process)
         try:
-            stdout, _ = process.communicate(timeout=COMMAND_TIMEOUT_S)
+            stdout = _read_output(process, time.monotonic() + COMMAND_TIMEOUT_S)
         except BaseException:
-            process.kill()
+            _kill(process)
             raise
         finally:
             _running.discard(process)
     return stdout, process.returncode
 
 
+def _read_output(process: subprocess.Popen[bytes], deadline: float) -> bytes:
+    """Read what a command prints until it ends. A program that it leaves running may keep its pipe open."""
+    assert process.stdout is not None
+    pipe, output = process.stdout.fileno(), b""
+    os.set_blocking(pipe, False)
+    poll = select.poll()
+    poll.register(pipe, select.POLLIN)
+    while True:
+        ended = process.poll() is not None  # before the read: what the command printed is in the pipe then
+        while chunk := _available(pipe):
+            output += chunk
+            if len(output) > MAX_OUTPUT_BYTES:
+                raise subprocess.SubprocessError(f"more than {MAX_OUTPUT_BYTES} bytes of output")
+        remaining = max(0.0, deadline - time.monotonic())
+        if chunk is not None:  # the pipe is closed
+            process.wait(remaining)
+            return output
+        if ended:
+            return output
+        if not remaining:
+            raise subprocess.TimeoutExpired(process.args, COMMAND_TIMEOUT_S)
+        poll.poll(1000 * min(remaining, EXIT_POLL_S))
+
+
+def _available(pipe: int) -> bytes | None:
+    """What can be read now: empty at the end, None if there is nothing yet."""
+    try:
+        return os.read(pipe, MAX_OUTPUT_BYTES)
+    except BlockingIOError:
+        return None
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill a command and, where the system lists them (Linux), the programs that it has started."""
+    started = _descendants(process.pid) if process.poll() is None else []
+    process.kill()
+    for pid in started:
+        with suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _descendants(pid: int) -> list[int]:
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+            children = [int(word) for word in file.read().split()]
+    except (OSError, ValueError):
+        return []
+    return [*children, *(below for child in children for below in _descendants(child))]
+
+
 def stop_commands() -> None:
     """Kill the commands that still run in threads when the program ends."""
     for process in list(_running):
-        process.kill()
+        _kill(process)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 import threading
 import time
@@ -15,42 +16,99 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from tau.store.locks import lock as exclusively
+
 STALE_LOCK_S = 10.0
 LOCK_TIMEOUT_S = 5.0
 MAX_SMALL_BYTES = 4 * 1024 * 1024
 
 
+class HeldLock:
+    """A lock that this process holds. Another program may take it over once it is stale, such as after a suspend."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._mark = self._found()
+
+    def refresh(self) -> None:
+        """Keep the lock from becoming stale."""
+        with suppress(OSError):
+            if self._found() == self._mark:
+                os.utime(self._folder)
+                self._mark = self._found()
+
+    def release(self) -> None:
+        """Remove the lock, unless it belongs to another program by now."""
+        with suppress(OSError):
+            if self._found() == self._mark:
+                self._folder.rmdir()
+
+    def _found(self) -> tuple[int, int]:
+        """Identifies the folder. A new one often has the number of one that was removed, but not its time."""
+        status = self._folder.stat()
+        return status.st_ino, status.st_mtime_ns
+
+
 @contextmanager
-def locked(path: Path, timeout: float = LOCK_TIMEOUT_S) -> Iterator[None]:
+def locked(path: Path, timeout: float = LOCK_TIMEOUT_S) -> Iterator[HeldLock]:
     """Hold the lock of `path`. Raises TimeoutError if another program does not release it within `timeout` seconds."""
     lock = path.with_name(path.name + ".lock")
     make_folder(path.parent)
     deadline = time.monotonic() + timeout
-    while True:
-        try:
-            lock.mkdir(mode=0o700)
-            break
-        except FileExistsError:
-            with suppress(OSError):
-                if time.time() - lock.stat().st_mtime > STALE_LOCK_S:
-                    lock.rmdir()
-                    continue
+    while not _made(lock):
+        if _remove_stale(lock):
+            continue
         if time.monotonic() > deadline:
             raise TimeoutError(f"{path} is locked by another program ({lock})")
         time.sleep(0.02)
+    held = HeldLock(lock)
     try:
-        yield
+        yield held
     finally:
-        with suppress(OSError):
-            lock.rmdir()
+        held.release()
+
+
+def _made(lock: Path) -> bool:
+    try:
+        lock.mkdir(mode=0o700)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _remove_stale(lock: Path) -> bool:
+    """Remove a lock that its program has left behind. True if there is none now.
+
+    One process of tau at a time does that. A second one, which has seen the same stale lock, could otherwise remove
+    the lock that the first has made since.
+    """
+    if not _is_stale(lock):
+        return False
+    with suppress(OSError):
+        folder = os.open(lock.parent, os.O_RDONLY)
+        try:
+            if exclusively(folder) and _is_stale(lock):
+                lock.rmdir()
+                return True
+        finally:
+            os.close(folder)
+    return False
+
+
+def _is_stale(lock: Path) -> bool:
+    """True if a lock is too old. One from the future is as wrong: the clock was set back since."""
+    try:
+        return abs(time.time() - lock.stat().st_mtime) > STALE_LOCK_S
+    except OSError:
+        return False
 
 
 @contextmanager
 def locked_for_long(path: Path, timeout: float) -> Iterator[None]:
     """`locked` for longer work, such as a request to a server: the lock is kept from becoming stale."""
-    with locked(path, timeout):
+    with locked(path, timeout) as held:
         done = threading.Event()
-        keeper = threading.Thread(target=_keep_fresh, args=(path.with_name(path.name + ".lock"), done), daemon=True)
+        keeper = threading.Thread(target=_keep_fresh, args=(held, done), daemon=True)
         keeper.start()
         try:
             yield
@@ -59,10 +117,9 @@ def locked_for_long(path: Path, timeout: float) -> Iterator[None]:
             keeper.join()
 
 
-def _keep_fresh(lock: Path, done: threading.Event) -> None:
+def _keep_fresh(held: HeldLock, done: threading.Event) -> None:
     while not done.wait(STALE_LOCK_S / 5):
-        with suppress(OSError):
-            os.utime(lock)
+        held.refresh()
 
 
 def make_folder(path: Path) -> None:
@@ -76,10 +133,11 @@ def make_folder(path: Path) -> None:
             folder.mkdir(mode=0o700)
 
 
-def replace_file(path: Path, data: bytes) -> None:
-    """Replace a file atomically and keep its mode. If `path` is a link, its target is replaced."""
+def replace_file(path: Path, data: bytes, mode: int | None = None) -> None:
+    """Replace a file atomically and keep its mode, or set this one. If `path` is a link, its target is replaced."""
     target = Path(os.path.realpath(path))
-    mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
+    if mode is None:
+        mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
     draft = target.with_name(f".{target.name}.{os.urandom(4).hex()}")
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
@@ -93,6 +151,16 @@ def replace_file(path: Path, data: bytes) -> None:
         with suppress(OSError):
             draft.unlink()
         raise
+
+
+def remove_drafts(path: Path) -> None:
+    """Remove what a killed `replace_file` has left beside a file. Only for a file that is locked while it changes."""
+    target = Path(os.path.realpath(path))
+    draft = re.compile(re.escape(f".{target.name}.") + "[0-9a-f]{8}")
+    with suppress(OSError):
+        for name in os.listdir(target.parent):
+            if draft.fullmatch(name):
+                target.with_name(name).unlink(missing_ok=True)
 
 
 def read_small(path: Path | str, limit: int = MAX_SMALL_BYTES) -> bytes:

@@ -7,14 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from tau.records.base import BadRecord, parse
+from tau.store.files import read_small
 from tau.wire.comments import strip_comments
 from tau.wire.position import line_in, line_of
+
+MAX_MODELS_BYTES = 32 * 1024 * 1024
 
 
 def read_models(path: Path) -> tuple[Any, str | None]:
     """Return the content (None if there is no file) and an error message."""
     try:
-        return _parse(path.read_bytes()), None
+        return _parse(read_small(path, MAX_MODELS_BYTES)), None
     except FileNotFoundError:
         return None, None
     except BadRecord as error:

@@ -27,6 +27,7 @@ Schema = dict[str, Any]
 _NUMBER = r"(?a)[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 MAX_VALUE_DEPTH = 64
 MAX_SCHEMA_DEPTH = 128  # nested schemas; received JSON cannot be deeper
+MAX_INDIRECTIONS = 50_000  # references and alternatives that are followed for one value
 MAX_PROBLEMS = 100  # reported per value; a longer list is not read
 MAX_NAME_CHARACTERS = 100  # characters of a property's name in a problem
 
@@ -57,7 +58,10 @@ ANNOTATION_KEYWORDS |= {"format", "discriminator", "$schema", "$id", "$comment",
 def check_arguments(schema: Schema, arguments: Any) -> tuple[dict[str, Any], list[str]]:
     """Validate arguments. Return the coerced arguments and the problems, one line each."""
     problems: list[str] = []
-    value = _Validator(schema, formats=True).fit(schema, arguments, "", problems)
+    try:
+        value = _Validator(schema, formats=True).fit(schema, arguments, "", problems)
+    except (TypeError, AttributeError, LookupError, ArithmeticError) as error:  # a keyword with a value of a wrong type
+        return {}, [f"root: the schema of this tool is invalid: {error}"]
     return (value if isinstance(value, dict) else {}), problems
 
 
@@ -101,6 +105,7 @@ class _Validator:
         self._root = root
         self._formats = formats
         self._depth = 0
+        self._indirections = 0  # references and alternatives so far
 
     def fit(self, schema: Any, value: Any, path: str, problems: list[str]) -> Any:
         if len(problems) >= MAX_PROBLEMS:
@@ -120,6 +125,9 @@ class _Validator:
 
     def _fit(self, schema: Schema, value: Any, path: str, problems: list[str]) -> Any:
         before = len(problems)
+        if self._is_too_much(schema):
+            problems.append(f"{path or 'root'}: has too many alternatives to be checked")
+            return value
         if "$ref" in schema:
             value = self.fit(resolve_reference(self._root, schema["$ref"]), value, path, problems)
         for part in schema.get("allOf", ()):
@@ -143,6 +151,14 @@ class _Validator:
         if isinstance(value, list):
             return self._list(schema, value, path, problems)
         return value
+
+    def _is_too_much(self, schema: Schema) -> bool:
+        """True if a value takes too long to validate: alternatives that refer to each other multiply."""
+        self._indirections += "$ref" in schema
+        for word in CHOICES:
+            if word in schema:
+                self._indirections += len(schema[word])
+        return self._indirections > MAX_INDIRECTIONS
 
     def _object(self, schema: Schema, value: dict[str, Any], path: str, problems: list[str]) -> dict[str, Any]:
         properties, required = schema.get("properties", {}), schema.get("required", [])
@@ -306,10 +322,16 @@ def _bound_problems(schema: Schema, value: Any) -> Iterator[str]:
                 yield f"must NOT have fewer than {least} {what}"
             if (limit := _limit(schema, most)) is not None and len(value) > limit:
                 yield f"must NOT have more than {limit} {what}"
-    if isinstance(value, str) and (pattern := _compiled(schema.get("pattern"))) and not pattern.search(value):
+    if isinstance(value, str) and "pattern" in schema and not _matches(schema["pattern"], value):
         yield f'must match pattern "{schema["pattern"]}"'
     if isinstance(value, list) and schema.get("uniqueItems") is True and _has_duplicates(value):
         yield "must NOT have duplicate items"
+
+
+def _matches(pattern: Any, text: str) -> bool:
+    from tau.core.checks.linear_patterns import matches_pattern  # most schemas have no pattern
+
+    return matches_pattern(pattern, text)
 
 
 def _limit(schema: Schema, word: str) -> int | float | None:
@@ -318,7 +340,16 @@ def _limit(schema: Schema, word: str) -> int | float | None:
 
 
 def _has_duplicates(items: list[Any]) -> bool:
-    return any(_json_equal(item, other) for at, item in enumerate(items) for other in items[:at])
+    return len({_hashable(item) for item in items}) < len(items)
+
+
+def _hashable(value: Any) -> Any:
+    """A value that is equal for values that are equal as JSON (`_json_equal`)."""
+    if isinstance(value, list):
+        return tuple(map(_hashable, value))
+    if isinstance(value, dict):
+        return frozenset((name, _hashable(item)) for name, item in value.items())
+    return type(value).__name__ if isinstance(value, bool | None) else value, value
 
 
 def _compiled(pattern: Any) -> re.Pattern[str] | None:

@@ -29,13 +29,19 @@ class ActionTasks:
         self._tasks: Tasks = set()
         self._dialogs: Tasks = set()
         self._by_id: dict[int, asyncio.Task[None]] = {}
+        self.size = 0  # bytes of the messages whose actions are in progress
 
     def __len__(self) -> int:
         return len(self._tasks)
 
-    def start(self, message: Tell | Action, dialogs_of_call: Tasks | None) -> None:
-        """Perform an action in a task. `dialogs_of_call`: the open dialogs of the call that requests it, if any."""
+    def start(self, message: Tell | Action, dialogs_of_call: Tasks | None, size: int = 0) -> None:
+        """Perform an action in a task. `dialogs_of_call`: the open dialogs of the call that requests it, if any.
+
+        `size`: bytes of the message, which is kept until the action is done.
+        """
         task = self._create_task(self._perform(message))
+        self.size += size
+        task.add_done_callback(lambda _: self._done(size))
         if isinstance(message, Action) and not message.sync:
             id = message.id
             self._by_id[id] = task
@@ -55,6 +61,9 @@ class ActionTasks:
         if task is not None:
             task.cancel()
             self._send_answer(Answer(id), False)
+
+    def _done(self, size: int) -> None:
+        self.size -= size
 
     def cancel_dialogs(self) -> None:
         for task in self._dialogs:

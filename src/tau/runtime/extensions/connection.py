@@ -38,6 +38,15 @@ from tau.extension_api.messages import (
 )
 from tau.records.base import MAX_RECEIVED_NESTING, BadRecord, decode, encode
 from tau.runtime.extensions.action_tasks import ActionTasks
+from tau.runtime.extensions.limits import (
+    MAX_ACTION_BYTES,
+    MAX_ACTIONS,
+    MAX_MESSAGES_PER_SECOND,
+    MAX_REGISTRATION_BYTES,
+    MAX_REGISTRATIONS,
+    MessageRate,
+    RegistrationLimit,
+)
 from tau.runtime.extensions.registry import (
     HandlerError,
     PausableTimeout,
@@ -50,9 +59,6 @@ from tau.runtime.extensions.registry import (
 log = logging.getLogger(__name__)
 
 PING_TIMEOUT_S = 5.0  # for the ping that follows a cancelled call
-MAX_MESSAGES_PER_SECOND = 10_000
-MAX_ACTIONS = 1_000  # in progress at once
-MAX_REPORTS_PER_SECOND = 10  # a timer can fail again and again
 KILL_GRACE_S = 0.5  # wait for the end of a killed extension
 
 
@@ -161,27 +167,6 @@ class ChangedFacts:
         return changed
 
 
-class MessageRate:
-    """Counts the messages and the trouble reports of the current second."""
-
-    def __init__(self) -> None:
-        self._since = 0.0
-        self._messages = 0
-        self._reports = 0
-
-    def too_many_messages(self, now: float) -> bool:
-        """Count a message."""
-        if now - self._since >= 1:
-            self._since, self._messages, self._reports = now, 0, 0
-        self._messages += 1
-        return self._messages > MAX_MESSAGES_PER_SECOND
-
-    def too_many_reports(self) -> bool:
-        """Count a report; its message has been counted before."""
-        self._reports += 1
-        return self._reports > MAX_REPORTS_PER_SECOND
-
-
 class ExtensionConnection:
     """The connection to one running extension, from its first message to its end."""
 
@@ -196,6 +181,7 @@ class ExtensionConnection:
         self._pings: dict[int, asyncio.TimerHandle] = {}
         self._actions = ActionTasks(owner, self._answer_action)
         self._rate = MessageRate()
+        self._registrations = RegistrationLimit()
         self._end: End | None = None
         self._loaded: asyncio.Future[None] = loop.create_future()
         self._closed: asyncio.Future[None] = loop.create_future()
@@ -266,13 +252,16 @@ class ExtensionConnection:
         if self._end is not None and self._end.ignore_messages:
             return
         now = asyncio.get_running_loop().time()
-        if self._rate.too_many_messages(now) or len(self._actions) > MAX_ACTIONS:
+        if self._rate.too_many_messages(now):
             return self.broken(f"It sent more than {MAX_MESSAGES_PER_SECOND} messages within a second.")
+        if len(self._actions) > MAX_ACTIONS or self._actions.size > MAX_ACTION_BYTES:
+            limits = f"{MAX_ACTIONS} requests, or {MAX_ACTION_BYTES >> 20} MiB of them"
+            return self.broken(f"It has more than {limits} in progress.")
         try:
             parsed: Message = decode(FromExtension, message, MAX_RECEIVED_NESTING)  # type: ignore[arg-type]
         except BadRecord as error:
             return self.broken(f"It sent what is no message: {error}")
-        self._handle(parsed)
+        self._handle(parsed, len(message))
 
     def broken(self, why: str, *, reported: bool = False) -> None:
         """Kill the extension for this reason, unless it is ending already for another."""
@@ -341,7 +330,8 @@ class ExtensionConnection:
 
     # Messages from the extension.
 
-    def _handle(self, message: Message) -> None:
+    def _handle(self, message: Message, size: int) -> None:
+        """Handle a message that had `size` bytes."""
         match message:
             case Answer(id=id) if (pending := self._calls.get(id)) is not None:
                 if not pending.answer.done():
@@ -351,10 +341,11 @@ class ExtensionConnection:
                 if isinstance(message.ask, int):
                     self._actions.answer_when(room, message.ask, self._send)
             case Tell() | Action():
-                self._perform(message)
+                self._perform(message, size)
             case Register():
-                self._owner.registered(message)
+                self._register(message, size)
             case Unregister():
+                self._registrations.remove(message.target)
                 self._owner.unregistered(message)
             case Pong(id=id) if id in self._pings:
                 self._pings.pop(id).cancel()
@@ -374,7 +365,14 @@ class ExtensionConnection:
         else:
             pending.answer.set_result(message.value)
 
-    def _perform(self, message: Tell | Action) -> None:
+    def _register(self, message: Register, size: int) -> None:
+        if self._registrations.add(message.target, size):
+            self._owner.registered(message)
+        else:
+            limits = f"{MAX_REGISTRATIONS} times, or {MAX_REGISTRATION_BYTES >> 20} MiB"
+            self.broken(f"It registered something more than {limits}.")
+
+    def _perform(self, message: Tell | Action, size: int) -> None:
         if message.name == "withdraw":
             self._actions.withdraw(message.params.get("ask"))
             return
@@ -385,4 +383,4 @@ class ExtensionConnection:
         if isinstance(message, Action):
             id = message.id
             context.run(current_pieces.set, lambda value: self._send(Piece(id, value)))
-        context.run(self._actions.start, message, None if pending is None else pending.dialogs)
+        context.run(self._actions.start, message, None if pending is None else pending.dialogs, size)

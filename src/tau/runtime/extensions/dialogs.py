@@ -45,7 +45,13 @@ class _OpenDialog(Value):
 class Dialogs:
     """The open dialogs of a session. `show` sends a request to the client; without `has_ui` nothing is sent."""
 
-    def __init__(self, show: Callable[[UiRequest], None], extensions: ExtensionRegistry, *, has_ui: bool) -> None:
+    def __init__(
+        self,
+        show: Callable[[UiRequest], asyncio.Future[None] | None],
+        extensions: ExtensionRegistry,
+        *,
+        has_ui: bool,
+    ) -> None:
         self.has_ui = has_ui
         self._closed = False
         self._show = show
@@ -57,9 +63,9 @@ class Dialogs:
         self.elicit: Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any] | None]] | None = None
         self.terminal_facts: Callable[[], dict[str, Any]] = dict  # TERMINAL_FACTS of extension_api/messages.py
 
-    def show(self, request: UiRequest) -> None:
-        if self.has_ui:
-            self._show(request)
+    def show(self, request: UiRequest) -> asyncio.Future[None] | None:
+        """Send a request without an answer. Returns a future that is done when there is room for more (or None)."""
+        return self._show(request) if self.has_ui else None
 
     @property
     def attended(self) -> bool:

@@ -24,6 +24,7 @@ from tau.wire.lines import LineDecoder, LineTooLong
 PYTHON_HOST = (sys.executable, "-P", "-m", "tau.extension_api.child_process")
 EXIT_GRACE_S = 0.5  # to read the remaining output of a process that has exited
 CHUNK_BYTES = 64 * 1024
+MAX_UNREAD_BYTES = 4 * MAX_LINE_BYTES  # messages that wait because the process does not read them
 
 
 class ExtensionProcess(asyncio.BufferedProtocol):
@@ -59,8 +60,12 @@ class ExtensionProcess(asyncio.BufferedProtocol):
             raise
 
     def send(self, message: bytes) -> None:
-        if self._socket is not None and not self._socket.is_closing():
-            self._socket.write(message + b"\n")
+        if self._socket is None or self._socket.is_closing():
+            return
+        if self._socket.get_write_buffer_size() > MAX_UNREAD_BYTES:  # a single message may be larger
+            self._receiver.broken(f"It does not read what tau sends: more than {MAX_UNREAD_BYTES >> 20} MiB wait.")
+            return
+        self._socket.write(message + b"\n")
 
     def answer_sync(self, message: bytes) -> None:
         """Send the answer to a synchronous read: such a process has no other descriptor for it."""

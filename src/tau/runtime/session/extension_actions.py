@@ -6,6 +6,7 @@ field. Errors are returned to the extension; if the extension does not wait for 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
@@ -320,10 +321,10 @@ async def act(session: Session, name: str, params: dict[str, Any]) -> Any:
         if name in QUESTIONS:
             return await session.dialogs.ask(ui_request(QUESTIONS[name], said))
         if name in SHOWN:
-            return session.dialogs.show(ui_request(SHOWN[name], said))
+            return await _has_room(session.dialogs.show(ui_request(SHOWN[name], said)))
         if name in TERMINAL:
             request = ui_request(TERMINAL[name], said)
-            return session.dialogs.show(request) if session.services.mode == "tui" else None
+            return await _has_room(session.dialogs.show(request)) if session.services.mode == "tui" else None
         if name in SESSION_ACTIONS:
             of_session, perform = SESSION_ACTIONS[name]
             return await perform(session, decode(of_session, encode(said), MAX_RECEIVED_NESTING))
@@ -334,6 +335,12 @@ async def act(session: Session, name: str, params: dict[str, Any]) -> Any:
     except BadRecord as error:
         raise ExtensionFailure(f"{name}: {error}") from None
     return await do(Operations(session), wanted)
+
+
+async def _has_room(room: asyncio.Future[None] | None) -> None:
+    """Wait for a client that does not read, so that an extension which shows more and more reaches its limits."""
+    if room is not None:
+        await asyncio.wait([room])
 
 
 def actions_for(session: Session) -> Callable[[str, str, dict[str, Any], PausableTimeout | None], Awaitable[Any]]:

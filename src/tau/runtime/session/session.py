@@ -102,7 +102,7 @@ class Session:
         self.queues = MessageQueues(settings.steering_mode, settings.follow_up_mode)
         self.extensions = ExtensionRegistry(lambda: self.settings, self.emit_nowait)
         self.hooks = HookDispatcher(self.extensions, now)
-        self.dialogs = Dialogs(self.emit_nowait, self.extensions, has_ui=services.mode in ("rpc", "tui", "acp"))
+        self.dialogs = Dialogs(self.mention, self.extensions, has_ui=services.mode in ("rpc", "tui", "acp"))
         self.running_commands = RunningCommands(self.hooks)
         self.budget = BudgetTracker(models, budget)
         self.resources = Resources(resource_query, services.machine.in_thread, self.emit_nowait)
@@ -277,9 +277,15 @@ class Session:
 
     def emit_nowait(self, event: Event | UiRequest) -> None:
         """Send an event to the client without waiting, from code that cannot await."""
-        if (waiting := self.client(event)) is not None:
-            self._mentions.add(task := asyncio.ensure_future(waiting))
-            task.add_done_callback(self._mentions.discard)
+        self.mention(event)
+
+    def mention(self, event: Event | UiRequest) -> asyncio.Future[None] | None:
+        """The same. Returns a future that is done when the client has room for more, if it has none now."""
+        if (waiting := self.client(event)) is None:
+            return None
+        self._mentions.add(task := asyncio.ensure_future(waiting))
+        task.add_done_callback(self._mentions.discard)
+        return task
 
     def publish_queues(self, taken: Sequence[QueuedMessage] = (), queue: QueueName = "steer") -> Awaitable[None] | None:
         """`taken` has left its queue, but counts as queued until it is announced."""
