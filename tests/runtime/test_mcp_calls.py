@@ -258,10 +258,18 @@ def test_an_idle_server_is_stopped_and_started_by_the_next_call(tmp_path: Path) 
     async def idle() -> None:
         calls = [("mcp__s__pid", {}), NEXT_PROMPT, ("mcp__s__pid", {})]
         async with mcp_session(tmp_path, {"s": entry}, *calls) as run:
-            stopped = asyncio.Event()
-            run.agent.subscribe(lambda event: stopped.set() if getattr(event, "state", "") == "stopped" else None)
+            states, changed = list[str](), asyncio.Event()
+
+            def on_event(event: object) -> None:
+                if state := getattr(event, "state", ""):
+                    states.append(state)
+                    changed.set()
+
+            run.agent.subscribe(on_event)
             await run.prompt()
-            await stopped.wait()
+            while states[-1:] != ["stopped"]:  # it may have been stopped before the prompt as well
+                changed.clear()
+                await changed.wait()
             await run.prompt()
             assert len({called.text for called in run.called}) == 2
 

@@ -41,7 +41,7 @@ def test_a_server_with_bad_manners_works(tmp_path: Path, fault: str) -> None:
     ],
 )
 def test_a_server_that_cannot_be_used_fails_and_the_prompt_runs(tmp_path: Path, fault: str, reason: str) -> None:
-    run = run_with(tmp_path, fault=fault, entry={"startupTimeout": 1})
+    run = run_with(tmp_path, fault=fault, entry={"startupTimeout": 1 if fault == "silent" else 60})
     assert run.states[-1] == ("s", "failed")
     assert reason in run.errors[-1]
     assert run.last.is_error and "not found" in run.last.text

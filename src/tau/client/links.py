@@ -84,9 +84,9 @@ class SocketLink(asyncio.Protocol):
         self._closed = False
         self._lost = asyncio.Event()
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+    def connection_made(self, transport: Any) -> None:
+        # Of any loop: transports of uvloop are not instances of asyncio.Transport.
+        self._transport: asyncio.Transport = transport
 
     def data_received(self, data: bytes) -> None:
         for line in self._decoder.feed(data):

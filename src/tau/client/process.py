@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from subprocess import PIPE
+from typing import Any, cast
 
 from tau.client.errors import AgentGone
 from tau.client.line import OnEnd, OnLine
@@ -65,17 +66,17 @@ class AgentProcess(asyncio.SubprocessProtocol):
             stderr=PIPE,
         )
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.SubprocessTransport)
-        self._transport = transport
+    def connection_made(self, transport: Any) -> None:
+        # Not checked with isinstance, nor are those of its pipes: transports of uvloop have no classes of asyncio.
+        self._transport: asyncio.SubprocessTransport = transport
         self.pid = transport.get_pid()
 
     # Input.
 
     async def write(self, data: bytes) -> None:
         """Write to stdin. All data is queued when this is called; cancelling only stops waiting for it to be taken."""
-        stdin = self._transport.get_pipe_transport(0)
-        if not self._stdin_open or not isinstance(stdin, asyncio.WriteTransport) or stdin.is_closing():
+        stdin = self._stdin()
+        if not self._stdin_open or stdin is None or stdin.is_closing():
             return  # pending calls fail with AgentGone
         stdin.write(data)
         await self._writable.wait()
@@ -99,10 +100,11 @@ class AgentProcess(asyncio.SubprocessProtocol):
             self._stdout().resume_reading()
             self._drain_output()
 
+    def _stdin(self) -> asyncio.WriteTransport | None:
+        return cast("asyncio.WriteTransport | None", self._transport.get_pipe_transport(0))
+
     def _stdout(self) -> asyncio.ReadTransport:
-        stdout = self._transport.get_pipe_transport(1)
-        assert isinstance(stdout, asyncio.ReadTransport)
-        return stdout
+        return cast("asyncio.ReadTransport", self._transport.get_pipe_transport(1))
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         if fd == 2:
@@ -166,7 +168,7 @@ class AgentProcess(asyncio.SubprocessProtocol):
             return
         try:
             self.resume()
-            if stdin := self._transport.get_pipe_transport(0):
+            if stdin := self._stdin():
                 stdin.close()
             if not (gracefully and await self._ends_within(GRACEFUL_EXIT_TIMEOUT_S)):
                 with suppress(ProcessLookupError):
@@ -183,8 +185,7 @@ class AgentProcess(asyncio.SubprocessProtocol):
             self._transport.close()
             return
         self._kill_group()
-        stdin = self._transport.get_pipe_transport(0)
-        if self._stdin_open and isinstance(stdin, asyncio.WriteTransport):
+        if self._stdin_open and (stdin := self._stdin()) is not None:
             stdin.abort()  # close() would wait until the buffered data is read
 
     async def _ends_within(self, seconds: float) -> bool:

@@ -7,7 +7,6 @@ may block, ask the person at the terminal, or call the client.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import threading
 from collections import deque
@@ -21,6 +20,7 @@ from tau.client.client import Executable, Queued
 from tau.client.errors import AgentGone
 from tau.client.events import RpcEvent
 from tau.client.facade import blocking
+from tau.client.loop_thread import JOIN_TIMEOUT_S, LoopThread
 from tau.client.stream import MAX_BUFFERED_EVENTS
 from tau.client.sync_calls import SyncCalls
 from tau.concurrency.threads import run_in_thread
@@ -30,39 +30,6 @@ if TYPE_CHECKING:
     from tau.tools import Tool
 
 T = TypeVar("T")
-JOIN_TIMEOUT_S = 5.0  # for a thread that has no work left
-
-
-class LoopThread:
-    """An event loop in a daemon thread. It ends with `close` or with the process."""
-
-    def __init__(self) -> None:
-        ready = threading.Event()
-
-        async def main() -> None:
-            self._loop, self._done = asyncio.get_running_loop(), asyncio.Event()
-            ready.set()
-            await self._done.wait()
-
-        self._thread = threading.Thread(target=asyncio.run, args=(main(),), name="tau-client", daemon=True)
-        self._thread.start()
-        ready.wait()
-
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine and wait for it. Any exception that interrupts the wait, such as Ctrl-C, cancels it."""
-        if self._loop.is_closed():
-            coroutine.close()
-            raise AgentGone("The agent was stopped.")
-        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
-
-    def close(self) -> None:
-        self._loop.call_soon_threadsafe(self._done.set)
-        self._thread.join(JOIN_TIMEOUT_S)
 
 
 class Events(Iterator[RpcEvent]):
@@ -160,8 +127,10 @@ class RpcClient(SyncCalls):
 
     def stop(self) -> None:
         """Stop the agent, by force if necessary, and fail all pending calls. Takes seconds at most."""
+        if self._loop is not None:
+            self._loop.require_other_thread()
         loop, self._loop = self._loop, None
-        if loop is None:
+        if loop is None or loop.is_forked:  # the agent belongs to the process that has started it
             return
         try:
             loop.run(self._peer.stop())

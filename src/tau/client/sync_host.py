@@ -10,7 +10,8 @@ from tau.client import host
 from tau.client.errors import AgentGone
 from tau.client.events import SessionListEvent
 from tau.client.facade import blocking
-from tau.client.sync import LoopThread, RpcClient
+from tau.client.loop_thread import LoopThread
+from tau.client.sync import RpcClient
 from tau.records.host_events import HelloReply
 
 T = TypeVar("T")
@@ -50,8 +51,10 @@ class HostClient:
 
     def stop(self) -> None:
         """Disconnect. Sessions go on."""
+        if self._loop is not None:
+            self._loop.require_other_thread()
         loop, self._loop = self._loop, None
-        if loop is not None:
+        if loop is not None and not loop.is_forked:
             try:
                 loop.run(self._peer.stop())
             finally:

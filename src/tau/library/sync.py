@@ -8,12 +8,14 @@ and hooks are called in the agent's thread.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, overload
 
+from tau.client.errors import AgentGone
 from tau.client.facade import blocking, in_loop, peer_property
-from tau.client.sync import LoopThread
+from tau.client.loop_thread import LoopThread
 from tau.core.checks.dialog_handlers import DialogHandler, Method
 from tau.errors import CommandError
 from tau.library import opening
@@ -30,6 +32,7 @@ from tau.records.replies import SessionState
 
 T = TypeVar("T")
 P = ParamSpec("P")
+CLOSED = "The agent was closed."
 
 
 class Agent:
@@ -47,8 +50,11 @@ class Agent:
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         if self._closed:
             work.close()
-            raise CommandError("The agent was closed.")
-        return self._loop.run(work)
+            raise CommandError(CLOSED)
+        try:
+            return self._loop.run(work)
+        except AgentGone as gone:
+            raise CommandError(str(gone) if self._loop.is_forked else CLOSED) from None
 
     def _call_in_loop(self, function: Callable[[Peer], T]) -> T:
         async def call() -> T:
@@ -58,12 +64,15 @@ class Agent:
 
     def close(self) -> None:
         """Abort everything and release all resources, within seconds. The conversation is in the session file."""
-        if not self._closed:
-            try:
-                self._wait(self._peer.close())
-            finally:
-                self._closed = True
-                self._loop.close()
+        if self._closed or self._loop.is_forked:  # then it belongs to the process that has opened it
+            return
+        self._loop.require_other_thread()
+        try:
+            with suppress(AgentGone):  # another thread has closed it meanwhile
+                self._loop.run(self._peer.close())
+        finally:
+            self._closed = True
+            self._loop.close()
 
     def __repr__(self) -> str:
         return repr(self._peer).replace("<tau.Agent", "<tau.sync.Agent")

@@ -47,7 +47,7 @@ from tau.records.models import Model
 from tau.wire.eventstream import EventStreamDecoder
 
 if TYPE_CHECKING:
-    from tau.llm.types import Reader
+    from tau.llm.types import Reader, ToolSpec
 
 ANTHROPIC_API = "bedrock-anthropic-messages"
 VERSION = "bedrock-2023-05-31"
@@ -60,6 +60,7 @@ STOP_REASONS: dict[str, StopReason] = {
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
 }
+MALFORMED_ANSWERS = ("malformed_model_output", "malformed_tool_use")  # of the model: it may do better next time
 # Text for exceptions in a stream, and whether a retry may help.
 EXCEPTIONS = {
     "throttlingException": ("Throttling error", True),
@@ -149,11 +150,7 @@ def converse(model: Model, context: ModelContext, options: CallOptions) -> dict[
         body["system"] = [{"text": strip_surrogates(context.system)}, *cache]
     body["inferenceConfig"] = {"maxTokens": max_tokens}
     if context.tools:
-        tools = [
-            {"toolSpec": {"name": tool.name, "description": tool.description, "inputSchema": {"json": tool.parameters}}}
-            for tool in context.tools
-        ]
-        body["toolConfig"] = {"tools": tools}
+        body["toolConfig"] = {"tools": [{"toolSpec": _tool_spec(tool)} for tool in context.tools]}
     if options.thinking != "off" and fields:
         if region(model, options.environment).startswith("us-gov-"):
             fields["thinking"].pop("display", None)  # not known there yet
@@ -161,6 +158,11 @@ def converse(model: Model, context: ModelContext, options: CallOptions) -> dict[
             fields["anthropic_beta"] = [anthropic.INTERLEAVED]
         body["additionalModelRequestFields"] = fields
     return body
+
+
+def _tool_spec(tool: ToolSpec) -> dict[str, Any]:
+    described = {"description": tool.description} if tool.description else {}  # this API refuses an empty one
+    return {"name": tool.name, **described, "inputSchema": {"json": tool.parameters}}
 
 
 def _cache_points(model: Model, options: CallOptions) -> list[dict[str, Any]]:
@@ -297,7 +299,7 @@ class ConverseReader:
         if self._stop is None:
             raise ModelError("The stream ended before messageStop.", transient=True)
         if self._stop not in STOP_REASONS:
-            raise ModelError(f"Unhandled stop reason: {self._stop}", transient=False)
+            raise ModelError(f"Unhandled stop reason: {self._stop}", transient=self._stop in MALFORMED_ANSWERS)
         return self._draft.finish(STOP_REASONS[self._stop])
 
     def _index(self, event: dict[str, Any], *, starts: bool = False) -> int:

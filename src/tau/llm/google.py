@@ -296,7 +296,7 @@ class Reader:
                 self._writing, self._place = kind, self._draft.block_count
                 results.append(self._draft.open(kind))
             results.append(self._draft.add(self._place, text))
-        if self._writing is not None:
+        if self._writing == kind:  # a signature belongs to parts of its kind only
             self._signature = signature or self._signature
         return results
 

@@ -49,7 +49,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._buffer = memoryview(bytearray(READ_BYTES))
         self._waiting: TurnFuture | None = None
         self._deadline: float | None = None  # of the wait in progress
-        self._timer: asyncio.TimerHandle | None = None  # runs at the deadline of this wait, or of an earlier one
+        self._timer: asyncio.Handle | None = None  # runs at the deadline of this wait, or of an earlier one
+        self._timer_at = 0.0  # uvloop has no `when` on a handle that is due
         self._exchange: HttpExchange | None = None  # the current exchange
         self._read_interval_s = read_interval_s
         self._is_full = False  # reading waits until what has arrived is taken
@@ -107,7 +108,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         """Wait for the next event on the connection. Raises TimeoutError at the deadline, a time of the event loop."""
         self._waiting = waiting = TurnFuture(loop=self._loop)
         self._deadline = deadline
-        if deadline is not None and (self._timer is None or self._timer.when() > deadline):
+        if deadline is not None and (self._timer is None or self._timer_at > deadline):
             self._start_timer(deadline)
         return waiting
 
@@ -118,7 +119,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         """Start the timer. It is not restarted for every wait: one that runs too early starts itself again."""
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_at(when, self._on_timer)
+        self._timer, self._timer_at = self._loop.call_at(when, self._on_timer), when
 
     def _on_timer(self) -> None:
         self._timer = None

@@ -12,8 +12,9 @@ import asyncio
 import os
 import re
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
+from typing import Any
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from tau.errors import shortened
@@ -190,11 +191,8 @@ class ConnectionPool:
         return connection
 
     async def _connect(self, host: str, port: int, context: ssl.SSLContext | None, who: str = "") -> HttpConnection:
-        loop = asyncio.get_running_loop()
         try:
-            _, connection = await loop.create_connection(
-                self._new_connection, host, port, ssl=context, happy_eyeballs_delay=HAPPY_EYEBALLS_DELAY_S
-            )
+            _, connection = await _connecting(self._new_connection, host, port, context)
             return connection
         except ssl.SSLError:
             raise
@@ -202,6 +200,20 @@ class ConnectionPool:
             raise ValueError(f"{host!r} is not a valid host name") from error
         except OSError as error:
             raise ConnectionError(f"cannot connect to {who}{host}:{port}: {_reason(error)}") from None
+
+
+def _connecting(
+    protocol: Callable[[], HttpConnection], host: str, port: int, context: ssl.SSLContext | None
+) -> Coroutine[Any, Any, tuple[asyncio.Transport, HttpConnection]]:
+    """A connection attempt of the running loop, to the first address of the host that answers.
+
+    Loops of other libraries, such as uvloop, do not have the option for that: they try one address after the other.
+    """
+    loop = asyncio.get_running_loop()
+    try:
+        return loop.create_connection(protocol, host, port, ssl=context, happy_eyeballs_delay=HAPPY_EYEBALLS_DELAY_S)
+    except TypeError:  # raised for an unknown option before anything is connected
+        return loop.create_connection(protocol, host, port, ssl=context)
 
 
 def _is_socks(proxy: str) -> bool:

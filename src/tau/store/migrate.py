@@ -19,6 +19,20 @@ from tau.records.base import BadRecord, encode, parse
 from tau.records.entries import VERSION
 
 
+def version_of(header: dict[str, Any]) -> int:
+    """The version that a header names; the first one did not name it.
+
+    A number in another notation counts as well, as it does in pi: a file that is taken for an older one loses its
+    branches in the migration.
+    """
+    version = header.get("version")
+    if isinstance(version, str) and version.isascii() and version.isdigit() and len(version) < 10:
+        return int(version)
+    if isinstance(version, float) and version.is_integer() and abs(version) < 1e9:
+        return int(version)
+    return version if isinstance(version, int) else 1
+
+
 def migrate_lines(lines: list[bytes], report: Callable[[int, str], None]) -> list[bytes]:
     """Return the lines of an older file in the current format. Calls `report(number, problem)` for lines left out."""
     entries: list[dict[str, Any] | None] = []
@@ -33,7 +47,7 @@ def migrate_lines(lines: list[bytes], report: Callable[[int, str], None]) -> lis
         entries.append(value)
     header = entries[0]
     assert header is not None  # the caller has read it
-    if not isinstance(header.get("version"), int) or header["version"] < 2:
+    if version_of(header) < 2:
         _give_ids(entries)
     for entry in entries[1:]:
         if entry and isinstance(message := entry.get("message"), dict) and message.get("role") == "hookMessage":

@@ -23,7 +23,7 @@ from tau.errors import CommandError
 from tau.records.base import BadRecord, UnsetType, attach_source, decode, encode, parse
 from tau.records.entries import VERSION, Header
 from tau.records.lines import FullOutline, Outline, read_outlines
-from tau.store.migrate import migrate_lines
+from tau.store.migrate import migrate_lines, version_of
 
 if TYPE_CHECKING:
     from tau.core.conversation.file_lines import LineSource
@@ -152,8 +152,7 @@ def read_header(line: bytes) -> Header | None:
         value.pop("parentSession", None)
         if isinstance(value.get("branchedFrom"), str):  # its name before pi 0.31
             value["parentSession"] = value["branchedFrom"]
-    if not isinstance(value.get("version"), int):
-        value["version"] = 1
+    value["version"] = version_of(value)
     try:
         return attach_source(decode(Header, encode(value)), line)
     except BadRecord:

@@ -45,7 +45,7 @@ def _scaled(block: Text | Image, *, resize: bool) -> Blocks:
     except ToolError as error:
         return [Text(f"[{error}]")]
     if note is None:
-        return [block]
+        return [block if mime_type == block.mime_type else Image(block.data, mime_type)]
     return [Image(base64.b64encode(data).decode("ascii"), mime_type), Text(note)]
 
 

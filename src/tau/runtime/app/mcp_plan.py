@@ -101,7 +101,6 @@ def with_settings(sources: McpSources, config: ProjectConfig) -> McpSources:
 def _place(factory: SessionFactory, access: McpAccess, machine: LocalMachine, loaded: LoadedServers) -> Place:
     sandboxed = machine.sandbox is not None
     dialogs = access.dialogs
-    outside: list[ProcessLauncher] = []
 
     def is_inside(config: ServerConfig) -> bool:
         of_project = config.source.scope == "project" and config.name not in loaded.allowed
@@ -110,9 +109,9 @@ def _place(factory: SessionFactory, access: McpAccess, machine: LocalMachine, lo
     def launcher(config: ServerConfig) -> ProcessLauncher:
         if is_inside(config) or (not sandboxed and not machine.processes.shared):
             return machine.processes
-        if not outside:
-            outside.append(ProcessLauncher(shared=True))
-        return outside[0]
+        if not sandboxed:
+            machine.processes.hold_supervisor()  # for the next start of a server; until the session is closed
+        return ProcessLauncher(shared=True)  # of this start alone, because another session may use the server longer
 
     def variables(config: ServerConfig) -> Mapping[str, str]:
         if machine.sandbox is not None and is_inside(config):

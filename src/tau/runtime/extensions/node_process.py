@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Mapping
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from tau.errors import ExtensionFailure, NodeUnsupported
 from tau.runtime.extensions.connection import ExtensionReceiver
@@ -38,9 +39,8 @@ class SyncSocket(asyncio.Protocol):
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport  # of any loop; transports of uvloop are not instances of asyncio.Transport
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None

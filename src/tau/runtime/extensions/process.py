@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 from tau.errors import ExtensionFailure
 from tau.extension_api.messages import MAX_LINE_BYTES
@@ -145,9 +146,8 @@ class ExtensionProcess(asyncio.BufferedProtocol):
 
     # asyncio.BufferedProtocol
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._socket = transport
+    def connection_made(self, transport: Any) -> None:
+        self._socket = transport  # of any loop; transports of uvloop are not instances of asyncio.Transport
 
     def connection_lost(self, error: Exception | None) -> None:
         self._socket = None

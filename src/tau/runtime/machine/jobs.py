@@ -74,17 +74,21 @@ class ProcessLauncher:
         """Start a command; `on_message` receives its messages. Raises ToolError if it cannot be started at all."""
         if self.sandbox is not None:
             return self._confined().start(spec, on_message)
+        self.hold_supervisor()
+        if self._supervisor:
+            return self._supervisor.start(spec, on_message)
+        from tau.runtime.machine.process_group import ProcessGroup
+
+        return ProcessGroup(spec, on_message)
+
+    def hold_supervisor(self) -> None:
+        """Start or join the supervisor, if there can be one: a shared one lives at least until `release`."""
         if not self._groups and self._supervisor is None:
             try:
                 self._supervisor = shared_supervisor(self._program) if self.shared else Supervisor(self._program)
                 self._leave = weakref.finalize(self, self._supervisor.leave)
             except (OSError, RuntimeError) as error:  # no such program, too many files, too many threads
                 self._give_up(str(error))
-        if self._supervisor:
-            return self._supervisor.start(spec, on_message)
-        from tau.runtime.machine.process_group import ProcessGroup
-
-        return ProcessGroup(spec, on_message)
 
     def note(self, handle: ProcessHandle, *, started: bool) -> None:
         """Record whether a command was started.

@@ -65,7 +65,7 @@ class Supervisor:
         self._line = our_end
         self.dead = False
         self.users = 1
-        self._close = weakref.finalize(self, our_end.close)
+        self._close = weakref.finalize(self, _disconnect, our_end, os.getpid())
         self.ended = threading.Thread(target=process.wait, name="wait for the supervisor", daemon=True)
         self.ended.start()
 
@@ -96,6 +96,18 @@ class Supervisor:
         return our_end
 
 
+def _disconnect(line: socket.socket, owner: int) -> None:
+    """Close our end of the connection, which ends the supervisor.
+
+    A process that was forked from this one has a duplicate of the socket, so closing it is not enough; but what a
+    forked process does must not end the supervisor.
+    """
+    if os.getpid() == owner:
+        with suppress(OSError):
+            line.shutdown(socket.SHUT_RDWR)
+    line.close()
+
+
 def _wait_for(line: socket.socket, process: subprocess.Popen[bytes]) -> None:
     line.settimeout(READY_TIMEOUT_S)
     try:
@@ -112,6 +124,17 @@ def _wait_for(line: socket.socket, process: subprocess.Popen[bytes]) -> None:
 
 _running: weakref.WeakValueDictionary[Path, Supervisor] = weakref.WeakValueDictionary()
 _starting = threading.Lock()
+
+
+def _forget_after_fork() -> None:
+    """In a forked process: the supervisor belongs to its parent, and another thread there may hold the lock."""
+    global _starting
+    _running.clear()
+    _starting = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_after_fork)
 
 
 def shared_supervisor(program: Path) -> Supervisor:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
@@ -24,6 +25,7 @@ MAX_STDERR_BYTES = 8 * 1024
 MAX_UNSENT_BYTES = 64 * 1024 * 1024  # for a server that does not read its stdin
 EXIT_DRAIN_S = 0.2  # to read what a process has written before its exit; a child of it may keep the pipe open
 TERMINATE_S = 2.0  # between SIGTERM and SIGKILL, while tau lives on
+SUPERVISOR_END_S = 1.0  # for a supervisor that has no users left
 
 
 class ServerCommand(Value):
@@ -33,7 +35,10 @@ class ServerCommand(Value):
 
 
 class StdioTransport:
-    """Implements Transport. `launcher` decides whether the process runs in the sandbox."""
+    """Implements Transport. `launcher` decides whether the process runs in the sandbox.
+
+    A launcher with a shared supervisor is released when the process has ended.
+    """
 
     def __init__(self, command: ServerCommand, launcher: ProcessLauncher) -> None:
         self._command = command
@@ -45,6 +50,7 @@ class StdioTransport:
         self._decoder = LineDecoder(MAX_MESSAGE_BYTES)
         self._stderr = bytearray()
         self._terminated = False  # it was asked to end
+        self._supervisor_end: threading.Thread | None = None  # waits for the end of a supervisor without users
 
     @property
     def stderr(self) -> str:
@@ -65,6 +71,8 @@ class StdioTransport:
             raise McpError(str(error), sent=False) from None
         assert self._job is not None
         self._job.exited.add_done_callback(self._exited)
+        if self._launcher.shared:
+            self._job.ended.add_done_callback(self._release_launcher)
 
     def _start(self) -> None:
         pipes = [os.pipe() for _ in range(3)]
@@ -101,6 +109,8 @@ class StdioTransport:
                 await self._ended_within(min(grace_s, TERMINATE_S))
             await self._job.end()
         self._close_pipes()
+        if self._supervisor_end is not None:
+            await asyncio.to_thread(self._supervisor_end.join, SUPERVISOR_END_S)
 
     def terminate(self) -> None:
         """Ask the process to end: close stdin and send SIGTERM. Does not wait."""
@@ -122,6 +132,9 @@ class StdioTransport:
         if seconds > 0:
             await asyncio.wait({self._job.ended}, timeout=seconds)
         return self._job.ended.done()
+
+    def _release_launcher(self, ended: asyncio.Future[None]) -> None:
+        self._supervisor_end = self._launcher.release()
 
     def _close_pipes(self) -> None:
         if self._stdin is not None:

@@ -14,10 +14,10 @@ from types import CoroutineType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, get_type_hints
 
 from tau.errors import CommandError
-from tau.records.base import UNSET, BadRecord, UnsetType, attach_source, decode, parse
+from tau.records.base import UNSET, BadRecord, UnsetType, attach_source, decode
 from tau.records.commands import Command, HostTool
 from tau.records.messages import Image, Text
-from tau.runtime.protocol.requests import InputLine, InvalidLine, Request, parse_request
+from tau.runtime.protocol.requests import InputLine, InvalidLine, Request, parse_dialog_answer, parse_request
 from tau.runtime.protocol.responses import send_response
 from tau.runtime.session.operations import Operations
 from tau.wire.dialect import Dialect
@@ -134,7 +134,7 @@ class Dispatcher:
             return False
         if request is None:
             assert isinstance(line, bytes)
-            self._session.answer_dialog(parse(line))
+            self._answer_dialog(line)
             return False
         return self._run(request)
 
@@ -142,6 +142,15 @@ class Dispatcher:
         """Wait until every command that was started has its response."""
         while self._tasks:
             await asyncio.wait(self._tasks)
+
+    def _answer_dialog(self, line: bytes) -> None:
+        """An answer gets no response, unless it cannot be read. Whatever is wrong with it, the next line is handled."""
+        try:
+            self._session.answer_dialog(parse_dialog_answer(line))
+        except InvalidLine as invalid:
+            self._respond(invalid.id, invalid.command, error=str(invalid))
+        except Exception as error:
+            self._respond_with_bug(b"", "extension_ui_response", error)
 
     def _run(self, request: Request) -> bool:
         try:

@@ -83,14 +83,32 @@ def parse_request(line: InputLine, dialect: Dialect = DEFAULT) -> Request | None
     kind = dialect.command_type(name)
     if kind is None:
         raise InvalidLine(name, id, f"Unknown command: {name}")
-    return Request(kind, name, id, with_canonical_type(line, kind, name))
+    try:
+        return Request(kind, name, id, with_canonical_type(line, kind, name))
+    except BadRecord as error:
+        raise InvalidLine(name, id, str(error)) from None
+
+
+def parse_dialog_answer(line: bytes) -> Any:
+    """Parse an answer to a dialog. Raises InvalidLine: the envelope of a line can be read although its value cannot."""
+    try:
+        return parse(line, MAX_RECEIVED_NESTING)
+    except BadRecord as error:
+        raise InvalidLine("parse", b"", f"Failed to parse command: {error}") from None
 
 
 def with_canonical_type(line: bytes, kind: type[Command], name: str) -> bytes:
-    """Replace the dialect's name of a command by tau's, because records are decoded by their tag."""
+    """Replace the dialect's name of a command by tau's, because records are decoded by their tag.
+
+    The other fields stay as they are written. Raises BadRecord.
+    """
     if COMMANDS.get(name) is kind:
         return line
-    return encode({**parse(line), "type": str(kind.__struct_config__.tag)})
+    try:
+        fields: dict[str, Any] = decode(dict[str, Raw], line, MAX_RECEIVED_NESTING)
+    except BadRecord:  # a lone surrogate, which Raw cannot hold
+        fields = parse(line, MAX_RECEIVED_NESTING)
+    return encode({**fields, "type": str(kind.__struct_config__.tag)})
 
 
 def line_type(line: InputLine | None) -> Any:
