@@ -113,6 +113,17 @@ def test_while_it_loads_an_extension_can_register_and_emit_but_not_act(tmp_path:
     asyncio.run(story())
 
 
+def test_a_second_agent_is_refused_in_the_same_words_however_it_is_asked_for(tmp_path: Path) -> None:
+    head = """
+    import { createAgentSession, createExtensionRuntime, DefaultResourceLoader } from "@earendil-works/pi-coding-agent";
+    import { Agent } from "@mariozechner/pi-agent-core";
+    const attempts = [createAgentSession, createExtensionRuntime, () => new DefaultResourceLoader({}), () => new Agent({})];
+    const words = await Promise.all(attempts.map(async (attempt: any) => attempt({})).map((one) => one.catch((error) => error.message)));
+    """
+    refusal = 'tau does not run agents inside extensions; start "pi --mode rpc" instead'
+    assert value_of(script(tmp_path, tool("words", head))) == [refusal] * 4
+
+
 def test_code_without_types_is_kept_in_the_cache_of_the_agent_and_a_damaged_file_is_not_used(tmp_path: Path) -> None:
     agent = tmp_path / "agent"
     agent.mkdir()

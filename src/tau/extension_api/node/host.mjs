@@ -4,6 +4,7 @@
 // versions of Node too, to say that they are too old; everything else is imported afterwards.
 
 import { writeSync } from "node:fs";
+import { createRequire } from "node:module";
 
 const REQUIRED = [22, 18];
 const version = process.versions.node.split(".").map(Number);
@@ -12,8 +13,8 @@ const supported = version[0] > REQUIRED[0] || (version[0] === REQUIRED[0] && ver
 const other = ["bun", "deno"].find((name) => process.versions[name]);
 
 if (supported && !other) {
-  const { serve } = await import("./server.mjs");
-  serve();
+  // Not import(): it reads files in other threads, which costs time and memory.
+  createRequire(import.meta.url)("./server.mjs").serve();
 } else {
   const program = other ? `${other} ${process.versions[other]}` : `Node ${process.versions.node}`;
   writeSync(4, `0 ${JSON.stringify({ type: "unsupported", program })}\n`);
