@@ -174,7 +174,7 @@ LATE = {
     "store/journal.py": {"shutil", "tau.store.host_files"},
     "store/settings.py": {"tau.wire.json_edit"},
     "store/trusted_files.py": {"hashlib"},
-    "store/extension_modules.py": {"hashlib"},
+    "store/sha256.py": {"hashlib", "_sha2", "_sha256"},
     "store/procfs.py": {"ctypes"},
     "store/trust.py": {"hashlib", "tau.store.packages.configured", "tau.store.packages.layout"},
     "runtime/models/bundled.py": {"importlib.util", "xllamacpp"},
@@ -234,6 +234,7 @@ LIBRARIES = {
     "pygments": {"export/code.py", "core/text/highlight.py"},
     "pyromark": {"export/markdown.py", "core/text/markup.py"},
     "yaml": {"core/text/frontmatter.py"},
+    "_sha2": {"store/sha256.py"},  # of Python itself, from 3.12 on
     "wcwidth": {"screen/cells.py"},
     "tree_sitter": {"core/shell/tree.py"},
     "tree_sitter_bash": {"core/shell/tree.py"},

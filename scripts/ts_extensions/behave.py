@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -46,15 +47,21 @@ class ToolServer(ModelServer):
         self.asked.append(json.loads(await reader.readexactly(length)))
         last = self.asked[-1]["messages"][-1]["content"]
         text = last if isinstance(last, str) else " ".join(block.get("text", "") for block in last)
-        found = re.search(r"CALL (\[.*\])", text)
+        call = self.call_for(text)
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")
-        for event in answer_events(json.loads(found[1]) if found else None, len(self.asked)):
+        for event in answer_events(call, len(self.asked)):
             writer.write(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
         await writer.drain()
         writer.close()
 
+    def call_for(self, text: str) -> Sequence[Any] | None:
+        """The tool call that a message asks for."""
+        found = re.search(r"CALL (\[.*\])", text)
+        call: Sequence[Any] | None = json.loads(found[1]) if found else None
+        return call
 
-def answer_events(call: list[Any] | None, number: int) -> list[Json]:
+
+def answer_events(call: Sequence[Any] | None, number: int) -> list[Json]:
     message = {"id": f"msg_{number}", "type": "message", "role": "assistant", "model": "m1", "content": []}
     usage = {"input_tokens": 10, "output_tokens": 1}
     if call is None:
@@ -227,6 +234,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--node", required=True)
     parser.add_argument("--only", default="")
+    parser.add_argument("--packages", type=Path, help="another folder with the packages, such as AGENT_FOLDER/npm")
     parser.add_argument("--jobs", type=int, default=4)
     parser.add_argument("--show", action="store_true")
     given = parser.parse_args()
@@ -236,7 +244,11 @@ def main() -> None:
     tau = [sys.executable, "-m", "tau", "--mode", "rpc", "--dialect", "1.5"]
     host = {"extensionHost": {"node": given.node, "loadTimeoutMs": 60000}, "defaultProjectTrust": "always"}
     names = given.only.split(",")
-    every = [one for one in [*examples(folder), *packages(folder)] if any(name in one.name for name in names)]
+    every = [
+        one
+        for one in [*examples(folder), *packages(given.packages or folder)]
+        if any(name in one.name for name in names)
+    ]
     same = 0
 
     def both(extension: Extension) -> tuple[Extension, Json, Json]:

@@ -113,11 +113,12 @@ def main() -> None:
     parser.add_argument("--node", default="node")
     parser.add_argument("--markdown", action="store_true")
     parser.add_argument("--only", default="")
+    parser.add_argument("--packages", type=Path, help="another folder with the packages, such as AGENT_FOLDER/npm")
     given = parser.parse_args()
     folder = given.folder.resolve()
     if given.node != "node":
         os.environ["PATH"] = f"{Path(given.node).resolve().parent}{os.pathsep}{os.environ['PATH']}"
-    extensions = [one for one in [*examples(folder), *packages(folder)] if given.only in one.name]
+    extensions = [one for one in [*examples(folder), *packages(given.packages or folder)] if given.only in one.name]
     theirs = in_pi(given.node, folder, extensions)
     rows = []
     for extension in extensions:

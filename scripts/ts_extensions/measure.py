@@ -1,16 +1,17 @@
 """Measures what TypeScript extensions cost: the start and the memory beside tau without them and beside pi, and reads.
 
-    python scripts/ts_extensions/measure.py FOLDER --node PROGRAM [--runs N]
+    python scripts/ts_extensions/measure.py FOLDER --node PROGRAM [--runs N] [--read-runs N]
 
-FOLDER is that of load.py. Prints medians and the best of several runs: other work on the machine makes medians worse.
-The time of the CPU is that of all processes from their start to their end, and depends less on other work.
-Memory is the proportional set size (PSS) of all processes; `beside another Node` is measured while one more Node runs,
-which shares the pages of the program.
+FOLDER is that of load.py. Prints medians with their limits, and the best of several runs: other work on the machine
+makes medians worse. The time of the CPU is that of all processes from their start to their end, and depends less on
+other work. Memory is the proportional set size (PSS) of all processes; `beside another Node` is measured while one more
+Node runs, which shares the pages of the program.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import statistics
 import subprocess
@@ -53,6 +54,13 @@ for (let i = 0; i < 300; i++) single.push(await new Promise((r) => setImmediate(
 single.sort((a, b) => a - b);
 return { entries: ctx.sessionManager.getEntries().length, first, again, single: single[150], best: single[15] };
 """
+
+
+# What the limits are for: one extension and five, over tau without them.
+START_LIMITS = {"one": (100, 50), "five": (250, 60)}  # ms, MB
+MAX_PART_OF_PI = 1.1  # of the memory of pi with the same five
+READ_LIMITS = {"single": 0.3, "first": 60, "again": 0.05}  # ms
+READ_NAMES = {"single": "a read", "first": "5,000 entries", "again": "the same again"}
 
 
 class Cost(NamedTuple):
@@ -100,6 +108,23 @@ def show(name: str, costs: list[Cost]) -> None:
     print(f"{name:<14} {medians}   {statistics.median(cpu):5.0f} ms CPU (best {min(cpu):4.0f})", flush=True)
 
 
+def show_differences(costs: dict[str, list[Cost]]) -> None:
+    """Print what the extensions cost: the difference of medians, with the limit."""
+    medians = {name: [statistics.median(cost[at] for cost in of) for at in range(2)] for name, of in costs.items()}
+    for label, limits in START_LIMITS.items():
+        if "tau without" in medians and (found := medians.get(f"tau {label}")):
+            ms, mb = (one - base for one, base in zip(found, medians["tau without"], strict=True))
+            verdict = "holds" if ms <= limits[0] and mb <= limits[1] else "DOES NOT HOLD"
+            said = f"{ms:+.0f} ms (at most {limits[0]}), {mb:+.1f} MB (at most {limits[1]})"
+            print(f"{label} over without: {said}: {verdict}")
+    if "tau five" in medians and "pi five" in medians:
+        (ms, mb), (pi_ms, pi_mb) = medians["tau five"], medians["pi five"]
+        verdict = "holds" if ms < pi_ms and mb < MAX_PART_OF_PI * pi_mb else "DOES NOT HOLD"
+        print(
+            f"five, tau and pi: {ms:.0f} and {pi_ms:.0f} ms, {mb / pi_mb:.2f} times the memory: {verdict}", flush=True
+        )
+
+
 def starts(folder: Path, node: str, runs: int, only: str) -> None:
     examples = folder / PI / "examples" / "extensions"
     with tempfile.TemporaryDirectory() as name, ModelServer("ok") as server:
@@ -116,8 +141,10 @@ def starts(folder: Path, node: str, runs: int, only: str) -> None:
             print(title)
             with another_node(node) if other else nullcontext():
                 measure(programs, Path(name), env, 1)  # fills caches
-                for label, costs in measure(programs, Path(name), env, runs).items():
+                found = measure(programs, Path(name), env, runs)
+                for label, costs in found.items():
                     show(label, costs)
+                show_differences(found)
 
 
 def another_node(node: str) -> AbstractContextManager[Any]:
@@ -133,7 +160,18 @@ def another_node(node: str) -> AbstractContextManager[Any]:
     return Process()
 
 
-def reads(node: str) -> None:
+def reads(node: str, runs: int) -> None:
+    found = [read_once(node) for _ in range(runs)]
+    for key, limit in READ_LIMITS.items():
+        values = sorted(one[key] for one in found)
+        median = statistics.median(values)
+        verdict = "holds" if median <= limit else "DOES NOT HOLD"
+        name = READ_NAMES[key]
+        print(f"{name:<14} median {median:.4f} ms (best {values[0]:.4f}; at most {limit}): {verdict}", flush=True)
+
+
+def read_once(node: str) -> Json:
+    """The times of reads in a new session, in ms."""
     with tempfile.TemporaryDirectory() as name:
         file = Path(name) / "run.ts"
         file.write_text(RUN)
@@ -141,7 +179,9 @@ def reads(node: str) -> None:
         with Agent(Path(name), settings=settings, args=["-e", str(file)]) as agent:
             agent.prompt("hello")
             agent.send("prompt", message=f"/run {' '.join(READS.split())}")
-            print("reads, in ms:", agent.until(lambda one: one.get("method") == "notify")[-1]["message"])
+            found: Json = json.loads(agent.until(lambda one: one.get("method") == "notify")[-1]["message"])
+        assert found["entries"] > 5000, found
+        return found
 
 
 def main() -> None:
@@ -149,9 +189,10 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--node", required=True)
     parser.add_argument("--runs", type=int, default=9)
+    parser.add_argument("--read-runs", type=int, default=5)
     parser.add_argument("--only", default="", help="part of the names of programs, such as tau")
     given = parser.parse_args()
-    reads(given.node)
+    reads(given.node, given.read_runs)
     starts(given.folder.resolve(), os.path.abspath(given.node), given.runs, given.only)
 
 

@@ -1,8 +1,9 @@
 """kill -9 during the installation and the update of packages: the old state or the new one is there, never another.
 
-python tests/long/package_kills.py [MOMENTS]        20 moments of each of four commands take some minutes
+python tests/long/package_kills.py [MOMENTS]        20 moments of each of eight commands take some minutes
 
-Also at each step: before and after the calls that change something on disk.
+Also at each step: before and after the calls that change something on disk. With -l, packages of a project, which must
+stay trusted.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -61,15 +63,16 @@ def files(version: str) -> dict[str, str]:
 class Trial:
     """One kind of package, with two versions of it."""
 
-    def __init__(self, folder: Path, kind: str, registry: Registry | None) -> None:
+    def __init__(self, folder: Path, kind: str, registry: Registry | None, *, local: bool = False) -> None:
         self.kind, self.source = kind, SOURCES[kind]
+        self.local = local
         self.place = Place(folder, registry.url if registry else "http://127.0.0.1:9")
         self.registry = registry
         self.repository = self.place.repository("me/kit", files(VERSIONS[0])) if kind == "git" else None
         if registry:
             registry.publish("kit", VERSIONS[0], files(VERSIONS[0]))
-        agent = self.place.agent
-        self.folder = agent / ("npm/node_modules/kit" if kind == "npm" else "git/example.org/me/kit")
+        self.base = self.place.work / ".pi" if local else self.place.agent
+        self.folder = self.base / ("npm/node_modules/kit" if kind == "npm" else "git/example.org/me/kit")
 
     def publish_second(self) -> None:
         if self.registry:
@@ -110,34 +113,40 @@ class Trial:
     def check(self, allowed: tuple[str | None, ...]) -> str | None:
         version = self.version()
         assert version in allowed, version
+        listed = self.place.tau("list")
+        assert "not trusted" not in listed.stderr, listed
         for row in self.place.rows():
             assert row["source"] == self.source and not row["missing"] and not row["changed"], row
         return version
 
+    @property
+    def install(self) -> tuple[str, ...]:
+        return ("install", self.source, *(["-l"] if self.local else []))
+
     def repair(self, version: str) -> None:
         """The same command again leads to the wanted state, and nothing is left beside it."""
-        self.run("install", self.source)
+        self.run(*self.install)
         assert self.check((version,)) == version
-        assert self.place.packages() == [self.source]
-        left = [path for path in self.place.agent.rglob(".tau-staging-*") if ".git" not in path.parts[:-1]]
+        assert self.place.packages(local=self.local) == [self.source]
+        left = [path for path in self.base.rglob(".tau-staging-*") if ".git" not in path.parts[:-1]]
         assert left == [], left
-        lock = json.loads((self.place.agent / "packages.lock.json").read_text())["packages"]
+        lock = json.loads((self.base / "packages.lock.json").read_text())["packages"]
         assert all("next" not in entry for entry in lock.values()), lock
 
     def installs(self, moments: int) -> list[str | None]:
         """Kill the first installation, at moments spread over its time."""
-        whole = self.run("install", self.source)
+        whole = self.run(*self.install)
         states: list[str | None] = []
         for number in range(moments):
-            self.run("remove", self.source)
-            self.run("install", self.source, after=whole * (number + 0.5) / moments)
+            self.run("remove", self.source, *self.install[2:])
+            self.run(*self.install, after=whole * (number + 0.5) / moments)
             states.append(self.check((None, VERSIONS[0])))
             self.repair(VERSIONS[0])
         return states
 
     def updates(self, moments: int) -> list[str | None]:
         """Kill an update from the first version to the second."""
-        self.run("install", self.source)
+        self.run(*self.install)
         before = self._saved()
         self.publish_second()
         whole = self.run("update")
@@ -154,7 +163,7 @@ class Trial:
 
     def steps(self, what: str) -> dict[str, str | None]:
         """Kill an installation or an update before and after each step; returns the version after each kill."""
-        self.run("install", self.source)
+        self.run(*self.install)
         before = self._saved()
         self.publish_second()
         states: dict[str, str | None] = {}
@@ -163,9 +172,9 @@ class Trial:
                 self._restore(before)
                 allowed: tuple[str | None, ...] = VERSIONS
                 if what == "install":
-                    self.run("remove", self.source)
+                    self.run("remove", self.source, *self.install[2:])
                     allowed = (None, VERSIONS[1])
-                words = ("install", self.source) if what == "install" else ("update",)
+                words = self.install if what == "install" else ("update",)
                 self.run(*words, program=[sys.executable, "-c", KILLER, place, str(count), when])
                 states[f"{when} {place.removeprefix('tau.store.packages.')} {count}"] = self.check(allowed)
                 self.run("update")
@@ -173,27 +182,28 @@ class Trial:
         return states
 
     def _saved(self) -> Path:
-        saved = self.place.home / "saved"
-        subprocess.run(["cp", "-a", str(self.place.agent), str(saved)], check=True)
+        saved = self.place.home.parent / "saved"
+        saved.mkdir()
+        subprocess.run(["cp", "-a", str(self.place.home), str(self.place.work), str(saved)], check=True)
         return saved
 
     def _restore(self, saved: Path) -> None:
-        subprocess.run(["rm", "-rf", str(self.place.agent)], check=True)
-        subprocess.run(["cp", "-a", str(saved), str(self.place.agent)], check=True)
+        subprocess.run(["rm", "-rf", str(self.place.home), str(self.place.work)], check=True)
+        subprocess.run(["cp", "-a", *map(str, saved.iterdir()), str(saved.parent)], check=True)
 
 
 def main() -> None:
     moments = int(sys.argv[1]) if len(sys.argv) > 1 else 20
-    for kind in filter(shutil.which, SOURCES):
-        for what in ("installs", "updates"):
-            with tempfile.TemporaryDirectory() as scratch, serve_registry() as registry:
-                trial = Trial(Path(scratch), kind, registry if kind == "npm" else None)
-                print(f"{kind} {what}, at each step: {trial.steps(what.removesuffix('s'))}", flush=True)
-            with tempfile.TemporaryDirectory() as scratch, serve_registry() as registry:
-                trial = Trial(Path(scratch), kind, registry if kind == "npm" else None)
-                states = getattr(trial, what)(moments)
-                counts = {str(state): states.count(state) for state in dict.fromkeys(states)}
-                print(f"{kind} {what}: {moments} kills, state after them: {counts}", flush=True)
+    for kind, what, local in product(filter(shutil.which, SOURCES), ("installs", "updates"), (False, True)):
+        name = f"{kind} {what}{' -l' if local else ''}"
+        with tempfile.TemporaryDirectory() as scratch, serve_registry() as registry:
+            trial = Trial(Path(scratch), kind, registry if kind == "npm" else None, local=local)
+            print(f"{name}, at each step: {trial.steps(what.removesuffix('s'))}", flush=True)
+        with tempfile.TemporaryDirectory() as scratch, serve_registry() as registry:
+            trial = Trial(Path(scratch), kind, registry if kind == "npm" else None, local=local)
+            states = getattr(trial, what)(moments)
+            counts = {str(state): states.count(state) for state in dict.fromkeys(states)}
+            print(f"{name}: {moments} kills, state after them: {counts}", flush=True)
 
 
 if __name__ == "__main__":

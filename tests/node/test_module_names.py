@@ -16,6 +16,7 @@ from node.test_loading import HOST, tool, value_of
 from support.extension_processes import Found
 from support.extension_processes import running as started
 from support.node_program import node, node_limits, script
+from tau.store.typescript_cache import FORMAT
 
 
 def test_types_that_are_exported_again_or_have_the_name_of_a_property_are_no_link_errors(tmp_path: Path) -> None:
@@ -115,6 +116,17 @@ def test_while_it_loads_an_extension_can_register_and_emit_but_not_act(tmp_path:
     asyncio.run(story())
 
 
+def test_a_second_agent_is_refused_in_the_same_words_however_it_is_asked_for(tmp_path: Path) -> None:
+    head = """
+    import { createAgentSession, createExtensionRuntime, DefaultResourceLoader } from "@earendil-works/pi-coding-agent";
+    import { Agent } from "@mariozechner/pi-agent-core";
+    const attempts = [createAgentSession, createExtensionRuntime, () => new DefaultResourceLoader({}), () => new Agent({})];
+    const words = await Promise.all(attempts.map(async (attempt: any) => attempt({})).map((one) => one.catch((error) => error.message)));
+    """
+    refusal = 'tau does not run agents inside extensions; start "pi --mode rpc" instead'
+    assert value_of(script(tmp_path, tool("words", head))) == [refusal] * 4
+
+
 @pytest.mark.promise("J12")
 def test_code_without_types_is_kept_in_the_cache_of_the_agent_and_a_damaged_file_is_not_used(tmp_path: Path) -> None:
     agent = tmp_path / "agent"
@@ -139,6 +151,35 @@ def test_code_without_types_is_kept_in_the_cache_of_the_agent_and_a_damaged_file
     assert value() == "first"
     file.write_text(file.read_text().replace("first", "changed"))
     assert value() == "changed"
+
+
+def test_an_extension_in_the_cache_is_loaded_without_openssl_and_what_changed_is_not_taken_from_there(
+    tmp_path: Path,
+) -> None:
+    agent = tmp_path / "agent"
+    agent.mkdir()
+    part = script(tmp_path, "export const part: number = 1;", "pack/lib/part.ts")
+    loaded = "process.moduleLoadList.includes('NativeModule internal/crypto/hash')"
+    head = 'import { part } from "./lib/part";'
+    main = script(tmp_path, tool(f"[part, {loaded}]", head), "pack/index.ts")
+
+    def value() -> object:
+        async def story() -> object:
+            found = Found(main, package=main.parent)
+            async with started(found, settings=node_limits(), agent_dir=str(agent)) as lab:
+                assert lab.told == []
+                return (await lab.tool("value")).details["value"]
+
+        return asyncio.run(story())
+
+    assert value() == [1, True]
+    assert value() == [1, False]
+    part.write_text("export const part: number = 2;")
+    assert value() == [2, True]
+
+
+def test_tau_and_the_host_agree_about_the_format_of_the_cache() -> None:
+    assert f"const FORMAT = {FORMAT};" in (HOST / "stripping.mjs").read_text()
 
 
 def test_the_names_of_the_own_modules_are_known_without_loading_them() -> None:

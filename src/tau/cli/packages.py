@@ -21,7 +21,15 @@ from tau.store.packages.errors import PackageError
 from tau.store.packages.layout import Layout, project_layout, user_layout
 from tau.store.paths import agent_dir, working_folder
 from tau.store.settings import Scope, SettingsFile
-from tau.store.trust import HARMLESS_NAMES, Decision, Untrustable, names_needing_trust, save_decision
+from tau.store.trust import (
+    HARMLESS_NAMES,
+    MCP_NOT_COVERED,
+    Decision,
+    Untrustable,
+    names_needing_trust,
+    save_decision,
+)
+from tau.store.upcoming_changes import Expect, expect_change
 
 # Where each command is implemented: the function `run_` and its name.
 COMMANDS = {
@@ -138,6 +146,8 @@ def _require_trust(cwd: Path, trust: Decision) -> None:
     """A project that has nothing yet that needs trust can be changed: all that it then has is the user's own."""
     if not trust.trusted and not is_empty(cwd):
         raise PackageError("This project is not trusted. Run `tau trust` first, or use --approve.")
+    if MCP_NOT_COVERED in trust.warnings:  # a renewed trust would cover it
+        raise PackageError(MCP_NOT_COVERED)
 
 
 def is_empty(cwd: Path) -> bool:
@@ -147,8 +157,21 @@ def is_empty(cwd: Path) -> bool:
 
 def renew_trust(folders: Folders, *, was_empty: bool) -> None:
     """After a change of the project's packages by the user: the trust that it had covers them too."""
-    if folders.approve is None and (folders.trust.content is not None or was_empty):
+    if _has_trust(folders, was_empty):
         save_decision(folders.cwd, folders.agent_dir, trusted=True)
+
+
+def trust_upcoming(folders: Folders, *, local: bool, was_empty: bool) -> Expect | None:
+    """Before each step of a change: the project stays trusted if the change is cut off after it."""
+    if not local or not _has_trust(folders, was_empty):
+        return None
+    return lambda change: expect_change(folders.cwd, folders.agent_dir, change)
+
+
+def _has_trust(folders: Folders, was_empty: bool) -> bool:
+    """True if the project is trusted by its content, or had nothing that needs trust."""
+    is_bound = folders.trust.content is not None and MCP_NOT_COVERED not in folders.trust.warnings
+    return folders.approve is None and (is_bound or was_empty)
 
 
 def as_json(rows: Sequence[dict[str, Any]]) -> str:

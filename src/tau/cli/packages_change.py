@@ -6,7 +6,7 @@ import os
 from argparse import Namespace
 from collections.abc import Sequence
 
-from tau.cli.packages import Folders, is_empty, renew_trust
+from tau.cli.packages import Folders, is_empty, renew_trust, trust_upcoming
 from tau.core.packages.sources import LocalSource, Source, parse_source
 from tau.errors import UsageError
 from tau.records.base import replace
@@ -41,10 +41,11 @@ def run_install(arguments: Namespace, folders: Folders) -> int:
         raise PackageError(f"{source.text} is not installed: nothing is fetched offline.")
     text = settings_text(source, layout, folders.cwd)
     was_empty = is_empty(folders.cwd)
-    installer = Installer(layout, folders.settings.npm_command, complain)
+    expect = trust_upcoming(folders, local=local, was_empty=was_empty)
+    installer = Installer(layout, folders.settings.npm_command, complain, expect=expect)
     done = installer.install(
         source,
-        lambda: add_entry(file, layout, layout.identity(source), text),
+        lambda: add_entry(file, layout, layout.identity(source), text, expect),
         allowed_scripts=arguments.allow_scripts,
         dry_run=arguments.dry_run,
         force=arguments.force,
@@ -101,8 +102,9 @@ def run_remove(arguments: Namespace, folders: Folders) -> int:
     if identity not in [one.identity for one in configured]:
         raise PackageError(_no_match(arguments.source, configured))
     was_empty = is_empty(folders.cwd)
-    installer = Installer(layout, folders.settings.npm_command, complain)
-    installer.remove(source, lambda: remove_entry(file, layout, identity))
+    expect = trust_upcoming(folders, local=local, was_empty=was_empty)
+    installer = Installer(layout, folders.settings.npm_command, complain, expect=expect)
+    installer.remove(source, lambda: remove_entry(file, layout, identity, expect))
     if local:
         renew_trust(folders, was_empty=was_empty)
     say(f"Removed {arguments.source}")
@@ -135,7 +137,8 @@ def run_update(arguments: Namespace, folders: Folders) -> int:
     failed = False
     for local in (False, True):
         layout = folders.layout(local=local)
-        results = Installer(layout, folders.settings.npm_command, complain).update(
+        expect = trust_upcoming(folders, local=local, was_empty=False)
+        results = Installer(layout, folders.settings.npm_command, complain, expect=expect).update(
             [one for one in packages if one.scope == layout.scope], force=arguments.force
         )
         if local and any(isinstance(done, Installation) and done.changed for done in results.values()):

@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from tau.cli.packages import Folders, as_json, is_empty, open_folders, renew_trust
+from tau.cli.packages import Folders, as_json, is_empty, open_folders, renew_trust, trust_upcoming
 from tau.errors import UsageError
 from tau.records.base import Value
 from tau.runtime.terminal import complain, emit, say
 from tau.store.extension_files import in_folder
-from tau.store.packages.entries import identity_of
+from tau.store.packages.entries import change_entries, identity_of
 from tau.store.packages.layout import Layout, project_layout, user_layout
 from tau.store.packages.loading import load_packages
 from tau.store.packages.offers import KINDS
@@ -55,7 +55,7 @@ def run_config(arguments: Namespace, folders: Folders) -> int:
                 f"tau config {arguments.action} needs a resource, by its name or number; tau config lists them."
             )
         for one in [one for name in arguments.names for one in _find(name, resources)]:
-            change(one, arguments.action, folders, local=arguments.local)
+            change(one, arguments.action, folders, local=arguments.local, was_empty=was_empty)
         if arguments.local:
             renew_trust(folders, was_empty=was_empty)
         _print(_resources(open_folders(arguments)))
@@ -85,7 +85,7 @@ def _ask(arguments: Namespace, folders: Folders, resources: Sequence[Resource]) 
             continue
         was_empty = is_empty(folders.cwd)
         for one in found:
-            change(one, "off" if one.used else "on", folders, local=arguments.local)
+            change(one, "off" if one.used else "on", folders, local=arguments.local, was_empty=was_empty)
         if arguments.local:
             renew_trust(folders, was_empty=was_empty)
         folders = open_folders(arguments)
@@ -154,7 +154,7 @@ def _find(name: str, resources: Sequence[Resource]) -> list[Resource]:
     raise UsageError(f'"{name}" is not unique: {", ".join(one.label for one in found)}. Use the number.')
 
 
-def change(one: Resource, action: Action, folders: Folders, *, local: bool) -> None:
+def change(one: Resource, action: Action, folders: Folders, *, local: bool, was_empty: bool) -> None:
     """Write the setting. Raises OSError, or BadRecord if the file is damaged."""
     scope_is_project = one.scope == "project"
     if scope_is_project and not local:
@@ -162,7 +162,8 @@ def change(one: Resource, action: Action, folders: Folders, *, local: bool) -> N
     layout = folders.layout(local=local)
     file = folders.file(local=local)
     if one.package:
-        file.change_list("packages", lambda entries: _with_filter(entries, one, action, layout, folders))
+        expect = trust_upcoming(folders, local=local, was_empty=was_empty)
+        change_entries(file, lambda entries: _with_filter(entries, one, action, layout, folders), expect)
         return
     own = one.name if scope_is_project == local else str(one.path)
     file.change_list(one.kind, lambda entries: _with_sign(entries, own, action))

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from tau.errors import ExtensionFailure
 from tau.store.files import read_small
+from tau.store.sha256 import sha256_hex
 
 SUFFIXES = (".py", ".pyc", ".so", ".pyd")
 NODE_SUFFIXES = (".ts", ".mts", ".cts", ".tsx", ".js", ".mjs", ".cjs", ".jsx", ".json", ".node", ".wasm")
@@ -41,8 +42,6 @@ def module_files(path: Path) -> list[Path]:
 
 def module_digests(path: Path) -> dict[str, str]:
     """Return the SHA-256 of each module by path. Blocks. Raises ExtensionFailure if a module cannot be read."""
-    import hashlib
-
     digests: dict[str, str] = {}
     room = MAX_BYTES
     for file in module_files(path):
@@ -51,7 +50,7 @@ def module_digests(path: Path) -> dict[str, str]:
         except OSError as error:
             raise ExtensionFailure(f"{file} cannot be read: {error.strerror or error}") from None
         room -= len(data)
-        digests[str(file)] = hashlib.sha256(data).hexdigest()
+        digests[str(file)] = sha256_hex(data)
     return digests
 
 

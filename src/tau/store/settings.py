@@ -74,10 +74,16 @@ class SettingsFile:
             if merged != content:
                 replace_file(self.path, self._changed_text(text, changes) or as_text(merged))
 
-    def change_list(self, name: str, edit: Callable[[list[Any]], list[Any]]) -> bool:
+    def change_list(
+        self,
+        name: str,
+        edit: Callable[[list[Any]], list[Any]],
+        announce: Callable[[bytes, list[Any]], None] | None = None,
+    ) -> bool:
         """Replace a list by what `edit` makes of it, under the lock; False if that is the same.
 
-        A lock that a killed program left is waited for until it is stale.
+        A lock that a killed program left is waited for until it is stale. `announce` gets the new content of the file
+        and the new list before they are written.
         Raises BadRecord if the file is damaged, or OSError; then nothing has changed.
         """
         with locked(self.path, STALE_LOCK_S + LOCK_TIMEOUT_S):
@@ -91,7 +97,10 @@ class SettingsFile:
             after = edit(list(before))
             if after == before:
                 return False
-            replace_file(self.path, self._changed_text(text, {name: after}) or as_text({**content, name: after}))
+            data = self._changed_text(text, {name: after}) or as_text({**content, name: after})
+            if announce is not None:
+                announce(data, after)
+            replace_file(self.path, data)
             return True
 
     def _changed_text(self, plain: str, changes: dict[str, Any]) -> bytes | None:

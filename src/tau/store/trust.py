@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -88,12 +88,12 @@ def decide(
         return Decision(False, file.problems)
     if stored.no:
         reason = f" {file.path} says that {stored.no} is not trusted."
-    elif stored.content:
+    elif stored.contents:
         try:
             found = fingerprint(cwd)
-            if found.digest == stored.content:
+            if found.digest in stored.contents:
                 return Decision(True, file.problems, content=found.content)
-            if os.path.lexists(cwd / MCP_FILE) and (older := fingerprint(cwd, mcp=False)).digest == stored.content:
+            if os.path.lexists(cwd / MCP_FILE) and (older := fingerprint(cwd, mcp=False)).digest in stored.contents:
                 return Decision(True, [*file.problems, MCP_NOT_COVERED], content=older.content)
             reason = " It was trusted, but its content has changed since."
         except Untrustable as error:
@@ -130,10 +130,10 @@ def has_mcp_files(agent_dir: Path, cwd: Path) -> bool:
     return any(os.path.lexists(path) for path in files)
 
 
-def names_needing_trust(cwd: Path) -> list[str]:
+def names_needing_trust(cwd: Path, files: ProjectFiles | None = None) -> list[str]:
     """Return the files and folders that need trust, relative to the project."""
     names = [*(f".pi/{name}" for name in NAMES_NEEDING_TRUST), MCP_FILE, *HARMLESS_NAMES]
-    return [name for name in names if os.path.lexists(cwd / name)]
+    return [name for name in names if (files or ON_DISK).exists(cwd / name)]
 
 
 # Stored decisions
@@ -142,7 +142,7 @@ def names_needing_trust(cwd: Path) -> list[str]:
 class StoredDecision(Value):
     """The entry of trust.json for a project."""
 
-    content: str | None = None  # the digest that the project must have to be trusted
+    contents: Sequence[str] = ()  # the digests of which the project must have one to be trusted
     by_path: str | None = None  # the folder that pi trusts, whatever it contains
     no: str | None = None  # the folder that is not trusted
 
@@ -165,7 +165,7 @@ class TrustFile:
             return StoredDecision(no=str(project))
         trusted = [key for key, value in content.items() if value is True and _is_about(key, project)]
         if trusted:
-            return StoredDecision(content=trusted[-1].removeprefix(_KEY).partition(":")[0])
+            return StoredDecision([key.removeprefix(_KEY).partition(":")[0] for key in trusted])
         nearest = next((folder for folder in (project, *project.parents) if content.get(str(folder)) is not None), None)
         if nearest is None:
             return StoredDecision()
@@ -177,6 +177,10 @@ class TrustFile:
         """Store a yes. Raises BadRecord if the file is damaged, or OSError; then nothing has changed."""
         self._change(project, {f"{_KEY}{digest}:{project}": True})
 
+    def expect(self, project: Path, digest: str) -> None:
+        """Store a yes for content that the project is about to have, beside that for its content now. As `trust`."""
+        self._change(project, {f"{_KEY}{digest}:{project}": True}, keep=True)
+
     def refuse(self, project: Path) -> None:
         """Store a no, whatever the project contains. pi respects it too. Raises as `trust` does."""
         self._change(project, {str(project): False})
@@ -185,10 +189,10 @@ class TrustFile:
         """Remove tau's decision; returns False if there was none. A yes of pi is kept."""
         return self._change(project, {})
 
-    def _change(self, project: Path, added: dict[str, bool]) -> bool:
+    def _change(self, project: Path, added: dict[str, bool], *, keep: bool = False) -> bool:
         with locked(self.path):
             content = self._content()
-            others = {key: value for key, value in content.items() if not _is_about(key, project)}
+            others = {key: value for key, value in content.items() if keep or not _is_about(key, project)}
             if added and others.get(str(project)) is False:
                 del others[str(project)]  # the new decision replaces this no
             changed = {**others, **added}
@@ -222,13 +226,41 @@ class Fingerprint(Value):
     content: Mapping[str, str]  # SHA-256 of each file, by its real path
 
 
-def fingerprint(cwd: Path, *, mcp: bool = True) -> Fingerprint:
+class ProjectFiles:
+    """The files that a fingerprint is made of: those on disk. upcoming_changes.py has them as they will be."""
+
+    def packages(self, cwd: Path) -> Sequence[Any]:
+        """Return the list `packages` of the project's settings."""
+        return read_layers(SettingsFile(cwd / ".pi" / "settings.json"), None).packages["user"]
+
+    def exists(self, path: Path, *, follow: bool = False) -> bool:
+        """With `follow`, a link that leads nowhere does not count."""
+        return os.path.exists(path) if follow else os.path.lexists(path)
+
+    def folder_identity(self, path: Path) -> tuple[int, int] | None:
+        """Return None for a file. Raises OSError."""
+        status = os.stat(path)
+        return (status.st_dev, status.st_ino) if stat.S_ISDIR(status.st_mode) else None
+
+    def names(self, path: Path) -> list[str]:
+        """Return what is in a folder. Raises OSError."""
+        return os.listdir(path)
+
+    def read(self, path: Path, limit: int) -> bytes:
+        """Raises OSError if the file is larger than `limit`, or not a file."""
+        return read_small(path, limit)
+
+
+ON_DISK = ProjectFiles()
+
+
+def fingerprint(cwd: Path, *, mcp: bool = True, files: ProjectFiles = ON_DISK) -> Fingerprint:
     """Hash the names and contents of everything that trust in a project covers. Raises Untrustable.
 
     Without `mcp`, as versions of tau did that did not know MCP_FILE.
     """
     cwd = Path(os.path.realpath(cwd))
-    needing = names_needing_trust(cwd)
+    needing = names_needing_trust(cwd, files)
     covered = [name for name in needing if name not in HARMLESS_NAMES]
     roots = [cwd / name for name in covered if mcp or name != MCP_FILE]
     import hashlib
@@ -236,11 +268,11 @@ def fingerprint(cwd: Path, *, mcp: bool = True) -> Fingerprint:
     digest, room = hashlib.sha256(), MAX_BYTES
     names: list[str] = []
     content: dict[str, str] = {}
-    for path in _covered(cwd, roots):
+    for path in _covered(cwd, roots, files):
         if len(names) == MAX_FILES:
             raise Untrustable(f"there are more than {MAX_FILES} files")
         try:
-            data = read_small(path, room)
+            data = files.read(path, room)
         except OSError as error:
             raise Untrustable(f"{path} cannot be read ({error.strerror})") from None
         room -= len(data)
@@ -253,29 +285,29 @@ def fingerprint(cwd: Path, *, mcp: bool = True) -> Fingerprint:
     return Fingerprint(digest.hexdigest(), names + harmless, content)
 
 
-def _covered(cwd: Path, roots: list[Path]) -> Iterator[Path]:
+def _covered(cwd: Path, roots: list[Path], files: ProjectFiles) -> Iterator[Path]:
     """Yield every file that trust is bound to, once."""
     repositories = cwd / ".pi" / "git"
     plain = [root for root in roots if root != repositories]
     plain += [path for path in named_in_settings(cwd) if not _is_in_any(path, roots)]
-    packages = [*(root for root in roots if root == repositories), *packages_in_settings(cwd)]
+    packages = [*(root for root in roots if root == repositories), *packages_in_settings(cwd, files)]
     seen: set[Path] = set()
-    for path in chain(_files(plain), _files(packages, skipped=SKIPPED_IN_PACKAGES)):
+    for path in chain(_files(plain, files), _files(packages, files, skipped=SKIPPED_IN_PACKAGES)):
         if path not in seen:
             seen.add(path)
             yield path
 
 
-def packages_in_settings(cwd: Path) -> list[Path]:
+def packages_in_settings(cwd: Path, files: ProjectFiles = ON_DISK) -> list[Path]:
     """Return the folders and files of the packages that the project's settings name, if they exist."""
-    entries = read_layers(SettingsFile(cwd / ".pi" / "settings.json"), None).packages["user"]
+    entries = files.packages(cwd)
     if not entries:
         return []
     from tau.store.packages.configured import parse_entries
     from tau.store.packages.layout import project_layout
 
     found, _ = parse_entries(entries, project_layout(cwd))
-    return [path for one in found if (path := one.layout.folder(one.source)).exists()]
+    return [path for one in found if files.exists(path := one.layout.folder(one.source), follow=True)]
 
 
 def named_in_settings(cwd: Path) -> Iterator[Path]:
@@ -295,7 +327,11 @@ def _is_in_any(path: Path, roots: list[Path]) -> bool:
 
 
 def _files(
-    paths: list[Path], above: tuple[tuple[int, int], ...] = (), *, skipped: tuple[str, ...] = SKIPPED_NAMES
+    paths: list[Path],
+    files: ProjectFiles,
+    above: tuple[tuple[int, int], ...] = (),
+    *,
+    skipped: tuple[str, ...] = SKIPPED_NAMES,
 ) -> Iterator[Path]:
     """Yield every file below the paths, following links, in an order that does not depend on the disk.
 
@@ -304,17 +340,16 @@ def _files(
     """
     for path in paths:
         try:
-            status = os.stat(path)
-            if not stat.S_ISDIR(status.st_mode):
+            identity = files.folder_identity(path)
+            if identity is None:
                 yield path
                 continue
-            identity = (status.st_dev, status.st_ino)
             if identity in above or len(above) == MAX_DEPTH:
                 raise Untrustable(f"{path} contains itself through a link, or is nested too deeply")
-            names = sorted(name for name in os.listdir(path) if name not in skipped)
+            names = sorted(name for name in files.names(path) if name not in skipped)
         except OSError as error:
             raise Untrustable(f"{path} cannot be read ({error.strerror})") from None
-        yield from _files([path / name for name in names], (*above, identity), skipped=skipped)
+        yield from _files([path / name for name in names], files, (*above, identity), skipped=skipped)
 
 
 def save_decision(cwd: Path, agent_dir: Path, *, trusted: bool, asked_about: Fingerprint | None = None) -> None:
@@ -323,10 +358,16 @@ def save_decision(cwd: Path, agent_dir: Path, *, trusted: bool, asked_about: Fin
     Raises ValueError or OSError if it cannot be stored.
     """
     project = Path(os.path.realpath(cwd))
-    file = TrustFile(agent_dir / "trust.json")
-    if Path(os.path.realpath(file.path)).is_relative_to(project):
-        raise Untrustable(f"{file.path} is inside this project, so it cannot decide about its trust")
+    file = file_about(project, agent_dir)
     if trusted:
         file.trust(project, (asked_about or fingerprint(project)).digest)
     else:
         file.refuse(project)
+
+
+def file_about(project: Path, agent_dir: Path) -> TrustFile:
+    """Return the file for a decision. Raises Untrustable if it is inside the project."""
+    file = TrustFile(agent_dir / "trust.json")
+    if Path(os.path.realpath(file.path)).is_relative_to(project):
+        raise Untrustable(f"{file.path} is inside this project, so it cannot decide about its trust")
+    return file

@@ -3,9 +3,10 @@
 // Writes are synchronous: a request that waited in a queue while the thread blocks in a synchronous read would never
 // be sent.
 
-import { readSync, writeSync } from "node:fs";
-import { Socket } from "node:net";
+import { builtin } from "./builtin.mjs";
 
+const { readSync, writeSync } = builtin("fs");
+const { Socket } = builtin("net");
 const SYNC = 3;
 const MESSAGES = 4;
 const SYNC_CHUNK = 256 * 1024;

@@ -195,20 +195,24 @@ const NO_AGENT = 'tau does not run agents inside extensions; start "pi --mode rp
 
 function refuse(name, reason) {
   return () => {
-    throw new Error(`${name}: ${reason}`);
+    throw new Error(refusal(name, reason));
   };
+}
+
+function refusal(name, reason) {
+  return reason === NO_AGENT ? reason : `${name}: ${reason}`;
 }
 
 function refusingClass(name, reason) {
   return class {
     static create() {
-      throw new Error(`${name}: ${reason}`);
+      throw new Error(refusal(name, reason));
     }
     static inMemory() {
-      throw new Error(`${name}: ${reason}`);
+      throw new Error(refusal(name, reason));
     }
     constructor() {
-      throw new Error(`${name}: ${reason}`);
+      throw new Error(refusal(name, reason));
     }
   };
 }

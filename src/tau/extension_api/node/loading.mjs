@@ -1,16 +1,17 @@
 // Loads extensions: finds modules as the loader of pi does, and removes types with Node's own means.
 
-import { createHash } from "node:crypto";
-import { readFileSync, realpathSync, statSync } from "node:fs";
 import module from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
+import { builtin } from "./builtin.mjs";
 import { exportedNames } from "./exported_names.mjs";
 import { adjustImports, defineCommonJsNames } from "./imports.mjs";
+import { lazy } from "./lazy.mjs";
 import { countCode } from "./optimizing.mjs";
 import { definitionsOf, isOwn, ownModule } from "./own_modules.mjs";
-import { stripTypes, useCache } from "./stripping.mjs";
 
+const { readFileSync, realpathSync, statSync } = builtin("fs");
+const stripping = lazy("./stripping.mjs"); // loads OpenSSL
 const HERE_URL = new URL(".", import.meta.url).href;
 const USES_PI = /["'](?:@(?:earendil-works|mariozechner)\/pi-|(?:@sinclair\/)?typebox)/;
 // Parameters of URLs: the names that a module of an extension does not have, and those that are imported from tau's own.
@@ -21,6 +22,7 @@ const ENDINGS = [".ts", ".js", ".mts", ".mjs", ".tsx", ".json", "/index.ts", "/i
 const TYPESCRIPT_OF = { ".js": [".ts", ".tsx"], ".mjs": [".mts"], ".jsx": [".tsx"], ".cjs": [".cts"] };
 const exportsOf = new Map(); // the names that each module of an extension exports
 const strippedFiles = new Map(); // code without types that was read before the file is loaded
+let cacheDir; // the folder of the agent, which has the cache
 const digests = new Map(); // SHA-256 of files that may be imported, by path
 const logged = new Set();
 
@@ -37,9 +39,18 @@ export function installHooks() {
   module.registerHooks({ resolve, load });
 }
 
+/** Keeps code without types that tau has read from the cache, by path: it has checked the digests. */
+export function useCode(code) {
+  for (const [path, text] of Object.entries(code)) {
+    try {
+      strippedFiles.set(realpathSync(path), text);
+    } catch {} // reported by the import
+  }
+}
+
 /** Imports an extension and returns its factory. `modules` has the digests of its own files. */
 export async function loadFactory(path, modules, agentDir) {
-  useCache(agentDir);
+  cacheDir ??= agentDir;
   for (const [file, digest] of Object.entries(modules)) {
     digests.set(file, digest);
     try {
@@ -130,7 +141,7 @@ function load(url, context, next) {
 function readChecked(path) {
   const data = readFileSync(path);
   const digest = digests.get(path);
-  if (digest !== undefined && digest !== createHash("sha256").update(data).digest("hex")) {
+  if (digest !== undefined && digest !== builtin("crypto").createHash("sha256").update(data).digest("hex")) {
     throw new Error(`${path} changed since the extension was loaded; reload to use the new version`);
   }
   return data.toString("utf8");
@@ -165,7 +176,10 @@ function undefinedExport(name) {
 
 function strippedFile(path) {
   let code = strippedFiles.get(path);
-  if (code === undefined) strippedFiles.set(path, (code = stripTypes(readChecked(path), path)));
+  if (code === undefined) {
+    stripping().useCache(cacheDir);
+    strippedFiles.set(path, (code = stripping().stripTypes(readChecked(path), path)));
+  }
   return code;
 }
 

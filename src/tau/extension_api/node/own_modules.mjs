@@ -1,9 +1,10 @@
 // tau's own modules, which stand for the packages of pi and for typebox.
 
-import { existsSync, readFileSync } from "node:fs";
 import { dirname, join, sep } from "node:path";
 import { fileURLToPath } from "node:url";
+import { builtin } from "./builtin.mjs";
 
+const { existsSync, readFileSync } = builtin("fs");
 const HERE = dirname(fileURLToPath(import.meta.url)) + sep;
 const MODULES = join(HERE, "modules");
 const PI_MODULE = /^@(?:earendil-works|mariozechner)\/(pi-coding-agent|pi-ai|pi-tui|pi-agent-core)(?:\/(.*))?$/;

@@ -6,7 +6,7 @@ import { remember } from "./current.mjs";
 import { Extension, errorText } from "./extension.mjs";
 import { currentCall } from "./scope.mjs";
 import { lazy } from "./lazy.mjs";
-import { installHooks } from "./loading.mjs";
+import { installHooks, useCode } from "./loading.mjs";
 import { optimizeLater } from "./optimizing.mjs";
 
 const theme = lazy("./theme.mjs");
@@ -26,7 +26,7 @@ export function serve() {
   installHooks();
   optimizeLater();
   channel.listen(receive, () => process.exit(0));
-  channel.send(0, { type: "ready" });
+  channel.send(0, { type: "ready", version: process.version });
 }
 
 function receive(number, message) {
@@ -34,6 +34,7 @@ function receive(number, message) {
     if (message.type === "exit") process.exit(0);
     return;
   }
+  if (message.type === "code") return useCode(message.code);
   if (message.type === "load") {
     const extension = new Extension(number, channel, message);
     extensions.set(number, extension);

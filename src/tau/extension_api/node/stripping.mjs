@@ -1,14 +1,15 @@
 // Removes types with Node's own means. The result is kept in the cache folder of the agent: Node loads the program that
 // removes types only if it is needed, and it takes longer than everything else at the start.
 
-import { createHash } from "node:crypto";
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import module from "node:module";
 import { join } from "node:path";
+import { builtin } from "./builtin.mjs";
 import { lazy } from "./lazy.mjs";
 import { maskCode } from "./masking.mjs";
 
-const FORMAT = 1; // of the code in the cache; a change makes older files useless
+const { createHash } = builtin("crypto");
+const { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } = builtin("fs");
+const FORMAT = 1; // of the code in the cache; a change makes older files useless. tau reads them too: typescript_cache.py
 const MAX_FILES = 1000;
 const lowering = lazy("./lowering.mjs");
 let folder; // of the cache; undefined if there is none

@@ -105,6 +105,10 @@ class ExtensionReceiver(Receiver, Protocol):
     def loaded(self) -> bool:
         """True if the extension was loaded."""
 
+    @property
+    def load(self) -> Load:
+        """The first message to the extension."""
+
 
 class Owner(Protocol):
     """Owner of the connection; receives what the extension sends."""
@@ -172,7 +176,7 @@ class ExtensionConnection:
 
     def __init__(self, load: Load, transport: Transport, owner: Owner, facts: Callable[[], dict[str, Any]]) -> None:
         loop = asyncio.get_running_loop()
-        self._load = load
+        self.load = load
         self._transport = transport
         self._owner = owner
         self._facts = ChangedFacts(load.facts, facts)
@@ -192,7 +196,7 @@ class ExtensionConnection:
         """Start the extension and wait until it is loaded. Raises ExtensionFailure; the extension is killed then."""
         await self._transport.start(self)
         try:
-            self._send(self._load)
+            self._send(self.load)
             async with asyncio.timeout(seconds):
                 await asyncio.shield(self._loaded)
         except TimeoutError:
@@ -267,7 +271,7 @@ class ExtensionConnection:
         """Kill the extension for this reason, unless it is ending already for another."""
         if self._end is None:
             self._end = End(why, reported)
-            log.warning("extension %s: %s", self._load.path, why)
+            log.warning("extension %s: %s", self.load.path, why)
         self.kill()
 
     @property
@@ -360,7 +364,7 @@ class ExtensionConnection:
     def _resolve(self, pending: PendingCall, message: Answer) -> None:
         if isinstance(message.error, str):
             if isinstance(message.where, str):
-                log.warning("extension %s: %s at %s", self._load.path, message.error, message.where)
+                log.warning("extension %s: %s at %s", self.load.path, message.error, message.where)
             pending.answer.set_exception(HandlerError(message.error))
         else:
             pending.answer.set_result(message.value)

@@ -19,9 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from tau.errors import ExtensionFailure, NodeUnsupported
+from tau.extension_api.messages import Load
+from tau.records.base import encode
 from tau.runtime.extensions.connection import ExtensionReceiver
 from tau.runtime.extensions.process import ExtensionProcess
 from tau.store.node_program import REQUIRED
+from tau.store.typescript_cache import cached_code
 
 API = Path(__file__).parents[2] / "extension_api"
 HOST = API / "node" / "host.mjs"
@@ -77,6 +80,7 @@ class NodeProcess:
         self._process: ExtensionProcess | None = None
         self._starting: asyncio.Task[None] | None = None
         self._ready = False
+        self.version = ""  # of Node, as "v22.18.0"
         self._requested = False  # tau has asked it to end
         self._culprit: NodeLine | None = None
 
@@ -187,7 +191,7 @@ class NodeProcess:
         kind, number = message.get("type"), message.get("number")
         line = self._lines.get(number) if isinstance(number, int) else None
         if kind == "ready":
-            self._ready = True
+            self._ready, self.version = True, str(message.get("version"))
             self.pass_turn()
         elif kind == "unsupported":
             problem = (
@@ -228,10 +232,17 @@ class NodeLine:
             await self._process.connect()
             self._process.pass_turn()
             await self._turn
+            self._send_code(receiver.load)
         except BaseException:
             self._process.remove(self)
             raise
         self._started = True
+
+    def _send_code(self, load: Load) -> None:
+        """Send what the cache has of its modules, so that Node needs neither remove their types nor check digests."""
+        code = cached_code(load.modules, load.agent_dir, self._process.version)
+        if code:
+            self.send(encode({"type": "code", "code": code}))
 
     def send(self, message: bytes) -> None:
         self._process.send(self.number, message)

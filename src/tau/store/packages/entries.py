@@ -10,6 +10,7 @@ from typing import Any
 from tau.core.packages.sources import BadSource, LocalSource, NpmSource, Source, parse_source
 from tau.store.packages.layout import Layout
 from tau.store.settings import SettingsFile
+from tau.store.upcoming_changes import Expect, UpcomingChange
 
 
 def settings_text(source: Source, layout: Layout, cwd: Path) -> str:
@@ -32,7 +33,7 @@ def identity_of(entry: Any, layout: Layout) -> str | None:
         return None
 
 
-def add_entry(file: SettingsFile, layout: Layout, identity: str, text: str) -> bool:
+def add_entry(file: SettingsFile, layout: Layout, identity: str, text: str, expect: Expect | None = None) -> bool:
     """Add a source, or replace that of the same package; filters stay. Returns False if it was there already."""
 
     def edit(entries: list[Any]) -> list[Any]:
@@ -43,19 +44,26 @@ def add_entry(file: SettingsFile, layout: Layout, identity: str, text: str) -> b
         entries[at] = {**entry, "source": text} if isinstance(entry, Mapping) else text
         return entries
 
-    return file.change_list("packages", edit)
+    return change_entries(file, edit, expect)
 
 
-def remove_entry(file: SettingsFile, layout: Layout, identity: str) -> bool:
+def remove_entry(file: SettingsFile, layout: Layout, identity: str, expect: Expect | None = None) -> bool:
     """Remove a package; returns False if it was not there."""
-    return file.change_list(
-        "packages", lambda entries: [entry for entry in entries if identity_of(entry, layout) != identity]
-    )
+
+    def edit(entries: list[Any]) -> list[Any]:
+        return [entry for entry in entries if identity_of(entry, layout) != identity]
+
+    return change_entries(file, edit, expect)
 
 
-def set_filter(file: SettingsFile, change: Callable[[list[Any]], list[Any]]) -> bool:
-    """Change the entries for `config`."""
-    return file.change_list("packages", change)
+def change_entries(file: SettingsFile, edit: Callable[[list[Any]], list[Any]], expect: Expect | None = None) -> bool:
+    """Change the list; `expect` is called before the file is written. Returns False if nothing changed."""
+
+    def announce(data: bytes, entries: list[Any]) -> None:
+        if expect is not None:
+            expect(UpcomingChange(files={file.path: data}, packages=entries))
+
+    return file.change_list("packages", edit, announce)
 
 
 def suggestion(text: str, configured: Sequence[str]) -> str:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 from tau.core.packages.sources import GitSource
 from tau.store.files import make_folder
 from tau.store.packages.errors import PackageError
-from tau.store.packages.npm import IGNORED_BY_GIT, NpmProgram, install_dependencies
+from tau.store.packages.npm import NpmProgram, install_dependencies
 from tau.store.packages.npm_lock import Packages
 from tau.store.packages.programs import capture, run_program
 from tau.store.packages.staging import copy_tree, exchange, staging_folder
@@ -66,14 +67,12 @@ class GitFolder:
         is_new = not self.folder.exists()
         if is_new:
             make_folder(self._root)
-            if not (self._root / ".gitignore").exists():
-                (self._root / ".gitignore").write_text(IGNORED_BY_GIT)
         elif not force and (changed := self.changes()):
             raise PackageError(
                 f"{self.folder} has changes of its own ({', '.join(changed[:3])}); --force discards them."
             )
         try:
-            with staging_folder(self.folder) as staging:
+            with self._staged() as staging:
                 copy = staging / self.folder.name
                 if is_new:
                     self._clone(copy)
@@ -90,10 +89,14 @@ class GitFolder:
 
     def remove(self) -> None:
         if self.folder.exists():
-            with staging_folder(self.folder) as staging:  # renamed first: there is never half a folder
+            with self._staged() as staging:  # renamed first: there is never half a folder
                 self.folder.rename(staging / self.folder.name)
         self._marker.unlink(missing_ok=True)
         self._prune()
+
+    def _staged(self) -> AbstractContextManager[Path]:
+        """A private folder beside that of all repositories: trust in a project covers what is inside of that."""
+        return staging_folder(Path(os.path.realpath(self._root)))
 
     def _clone(self, copy: Path) -> None:
         words = ("clone", "--no-recurse-submodules", "--template=", "--", self._source.repo, str(copy))

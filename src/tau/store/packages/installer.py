@@ -7,6 +7,7 @@ of a new state is written before the state replaces the old one (see lock_file.p
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from pathlib import Path
 from tau.core.packages.sources import GitSource, LocalSource, NpmSource, Source
 from tau.core.packages.versions import parse_version
 from tau.records.base import UNSET, Value, replace
+from tau.store.files import make_folder
 from tau.store.packages.busy import WAIT_S, exclusive
 from tau.store.packages.configured import ConfiguredPackage
 from tau.store.packages.digests import content_digest
@@ -22,10 +24,11 @@ from tau.store.packages.git import GitFolder
 from tau.store.packages.layout import Layout
 from tau.store.packages.lock_file import LockEntry, change_lock, read_lock
 from tau.store.packages.marks import quick_mark
-from tau.store.packages.npm import NpmProgram, NpmRoot, NpmState
+from tau.store.packages.npm import IGNORED_BY_GIT, NpmProgram, NpmRoot, NpmState
 from tau.store.packages.npm_lock import Packages, with_scripts
 from tau.store.packages.offers import PackageFolder
 from tau.store.packages.staging import remove_leftovers
+from tau.store.upcoming_changes import Expect, UpcomingChange
 
 log = logging.getLogger(__name__)
 Show = Callable[[str], None]
@@ -42,8 +45,18 @@ class Installation(Value):
 
 
 class Installer:
-    def __init__(self, layout: Layout, npm_command: Sequence[str] | None, show: Show, wait: float = WAIT_S) -> None:
+    """`expect` is called before each step that changes what trust in a project covers."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        npm_command: Sequence[str] | None,
+        show: Show,
+        wait: float = WAIT_S,
+        expect: Expect | None = None,
+    ) -> None:
         self.layout = layout
+        self._expect: Expect = expect or (lambda change: None)
         self._npm = NpmProgram(tuple(npm_command or ("npm",)), show)
         self._show = show
         self._wait = wait
@@ -80,9 +93,10 @@ class Installer:
             else:
                 save()
             if isinstance(source, GitSource):
+                self._expect(UpcomingChange(folders={self.layout.folder(source): None}))
                 self._repository(source).remove()
             identity = self.layout.identity(source)
-            change_lock(self.layout.lock_file, lambda entries: {k: v for k, v in entries.items() if k != identity})
+            self._change_lock(lambda entries: {k: v for k, v in entries.items() if k != identity})
 
     def update(self, packages: Sequence[ConfiguredPackage], *, force: bool = False) -> dict[str, Installation | str]:
         """Update what is not pinned; a repository with a ref is made to fit it. Returns results by source.
@@ -121,8 +135,10 @@ class Installer:
         return results
 
     def _clean(self, source: Source) -> None:
-        if not isinstance(source, LocalSource):
-            remove_leftovers(self.layout.base, self.layout.folder(source).parent)
+        root = self.layout.root(source)
+        if root is not None:
+            beside_root = Path(os.path.realpath(root)).parent
+            remove_leftovers(*dict.fromkeys((self.layout.base, beside_root, self.layout.folder(source).parent)))
 
     def _local(self, source: LocalSource) -> Installation:
         folder = self.layout.folder(source)
@@ -156,6 +172,7 @@ class Installer:
             if not dry_run and not is_same:
                 root.fetch(state, allowed_scripts)
                 self._announce(sources, state, allowed_scripts)
+                self._expect(UpcomingChange(folders={self.layout.npm: state.folder}))
                 root.commit(staging)
                 self._settle([source.identity for source in sources])
         return {
@@ -203,6 +220,7 @@ class Installer:
         with root.staged() as staging:
             root.remove(staging, name)
             save()
+            self._expect(UpcomingChange(folders={self.layout.npm: staging / "npm"}))
             root.commit(staging)
 
     def _installed_version(self, source: NpmSource) -> str | None:
@@ -228,7 +246,10 @@ class Installer:
             built = [name for name in scripts if name in allowed_scripts]
             new = self._entry(source, copy, LockEntry(commit=at or UNSET, scripts=scripts, built=built))
             self._write_next(source, new)
+            self._expect(UpcomingChange(folders={repository.folder: copy}))
 
+        if not repository.folder.exists():
+            self._ignore_repositories()
         packages = repository.install(allowed_scripts, force=force, before=announce)
         if packages is None and source.identity not in read_lock(self.layout.lock_file):
             announce(repository.folder, {})
@@ -237,7 +258,18 @@ class Installer:
         scripts = [name for name in with_scripts(packages or {}) if name not in allowed_scripts]
         return Installation(repository.folder, commit, len(packages or ()), scripts, commit != before)
 
+    def _ignore_repositories(self) -> None:
+        """Let git ignore the folder of repositories, as pi does."""
+        file = self.layout.git / ".gitignore"
+        if not file.exists():
+            make_folder(file.parent)
+            self._expect(UpcomingChange(files={file: IGNORED_BY_GIT.encode()}))
+            file.write_text(IGNORED_BY_GIT)
+
     # packages.lock.json
+
+    def _change_lock(self, change: Callable[[dict[str, LockEntry]], Mapping[str, LockEntry]]) -> None:
+        change_lock(self.layout.lock_file, change, lambda file, data: self._expect(UpcomingChange({file: data})))
 
     def _announce(self, sources: Sequence[NpmSource], state: NpmState, built: Sequence[str]) -> None:
         for source in sources:
@@ -275,7 +307,7 @@ class Installer:
             before = entries.get(identity, LockEntry(source=source.text))
             return {**entries, identity: replace(before, next=new)}
 
-        change_lock(self.layout.lock_file, change)
+        self._change_lock(change)
 
     def _settle(self, identities: Sequence[str]) -> None:
         """Keep only the new state of these packages."""
@@ -287,7 +319,7 @@ class Installer:
                     entries[identity] = entry.next
             return entries
 
-        change_lock(self.layout.lock_file, change)
+        self._change_lock(change)
 
 
 def _refuse_downgrades(state: NpmState, before: Mapping[str, str | None]) -> None:

@@ -45,17 +45,27 @@ def read_lock(path: Path) -> dict[str, LockEntry]:
         return {}
 
 
-def change_lock(path: Path, change: Callable[[dict[str, LockEntry]], Mapping[str, LockEntry]]) -> None:
-    """Replace the entries. The caller holds the lock of the folder (busy.py). Raises OSError."""
+def change_lock(
+    path: Path,
+    change: Callable[[dict[str, LockEntry]], Mapping[str, LockEntry]],
+    announce: Callable[[Path, bytes | None], None] | None = None,
+) -> None:
+    """Replace the entries. The caller holds the lock of the folder (busy.py). Raises OSError.
+
+    `announce` gets the new content of the file before it is written; None if the file is removed.
+    """
     before = read_lock(path)
     after = dict(sorted(change(dict(before)).items()))
     if after == before:
         return
-    if not after:
+    data = as_text(to_builtins(LockContent(FORMAT, after))) + b"\n" if after else None
+    if announce is not None:
+        announce(path, data)
+    if data is None:
         path.unlink(missing_ok=True)
         return
     make_folder(path.parent)
-    replace_file(path, as_text(to_builtins(LockContent(FORMAT, after))) + b"\n")
+    replace_file(path, data)
 
 
 def is_unchanged(entry: LockEntry, folder: Path, *, quick: bool) -> bool:

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from urllib.parse import quote, unquote
 
 from tau.store.files import make_folder
 
@@ -46,8 +47,8 @@ def remove_leftovers(*parents: Path) -> None:
 def _restore(staging: Path) -> None:
     """Undo an exchange in two steps that was interrupted between them."""
     for old in staging.glob(f"*{OLD}"):
-        target = staging.parent / old.name.removesuffix(OLD)
-        if not os.path.lexists(target):
+        target = Path(os.path.normpath(staging.parent / unquote(old.name.removesuffix(OLD))))
+        if target.is_relative_to(staging.parent) and not os.path.lexists(target):
             old.rename(target)
 
 
@@ -107,14 +108,15 @@ def make_independent(folder: Path) -> None:
 def exchange(new: Path, target: Path) -> None:
     """Put `new` in the place of `target`. The old state, if there is one, goes to the staging folder, or is removed.
 
-    `new` is in the staging folder beside `target`. Raises OSError.
+    `new` is in a staging folder beside `target`, or beside a folder above it. Raises OSError.
     """
     target = Path(os.path.realpath(target))
     make_folder(target.parent)
     if not os.path.lexists(target):
         os.rename(new, target)
     elif not _exchange(str(new), str(target)):
-        old = new.with_name(f"{target.name}{OLD}")
+        # Its name says where it was, see _restore.
+        old = new.with_name(f"{quote(os.path.relpath(target, new.parent.parent), safe='')}{OLD}")
         os.rename(target, old)
         try:
             os.rename(new, target)
