@@ -28,6 +28,7 @@ _NUMBER = r"(?a)[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 MAX_VALUE_DEPTH = 64
 MAX_SCHEMA_DEPTH = 128  # nested schemas; received JSON cannot be deeper
 MAX_PROBLEMS = 100  # reported per value; a longer list is not read
+MAX_STEPS = 200_000  # of one validation: schemas that choose among themselves can take for ever
 MAX_NAME_CHARACTERS = 100  # characters of a property's name in a problem
 
 TYPES: dict[str, Any] = {"string": str, "boolean": bool, "array": list, "object": dict, "null": type(None)}
@@ -101,6 +102,7 @@ class _Validator:
         self._root = root
         self._formats = formats
         self._depth = 0
+        self._steps = 0
 
     def fit(self, schema: Any, value: Any, path: str, problems: list[str]) -> Any:
         if len(problems) >= MAX_PROBLEMS:
@@ -111,6 +113,10 @@ class _Validator:
             return value
         if self._depth >= MAX_VALUE_DEPTH:
             problems.append(f"{path or 'root'}: nested too deeply")
+            return value
+        self._steps += 1 + len(schema.get("enum", ())) // 4
+        if self._steps > MAX_STEPS:
+            problems.append(f"{path or 'root'}: too much to check")
             return value
         self._depth += 1
         try:
@@ -205,6 +211,27 @@ def _depth(problems: list[str]) -> int:
     return problems[0].partition(":")[0].count("/")
 
 
+def is_readable(schema: Any) -> bool:
+    """True if a schema can be applied; keywords that are not checked are no obstacle."""
+    return all(problem.endswith(UNSUPPORTED_KEYWORD) for problem in schema_problems(schema))
+
+
+def without_patterns(value: Any) -> Any:
+    """A schema of a stranger without regular expressions: on some texts one can take for ever."""
+    if isinstance(value, list):
+        return [without_patterns(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    kept: Schema = {}
+    for word, item in value.items():
+        if word == "pattern" and isinstance(item, str):
+            continue
+        safe = without_patterns(item)
+        if word not in ("enum", "const") or safe == item:  # values are not changed; a reference may lead to them
+            kept[word] = safe
+    return kept
+
+
 def schema_problems(schema: Any) -> list[str]:
     """Problems of a schema: keywords that are unsupported or invalid; one line each, with the place."""
     return list(_problems_in(schema, schema, "", 0))
@@ -274,7 +301,7 @@ def resolve_reference(root: Any, reference: Any, otherwise: Any = True) -> Any:
         step = step.replace("~1", "/").replace("~0", "~")
         if isinstance(found, dict) and step in found:
             found = found[step]
-        elif isinstance(found, list) and step.isdecimal() and int(step) < len(found):
+        elif isinstance(found, list) and step.isdecimal() and len(step) < 10 and int(step) < len(found):
             found = found[int(step)]
         else:
             return otherwise
@@ -297,7 +324,7 @@ def _bound_problems(schema: Schema, value: Any) -> Iterator[str]:
             for word, (sign, ok) in NUMBER_BOUNDS.items()
             if (limit := _limit(schema, word)) is not None and not ok(value, limit)
         )
-        if (step := _limit(schema, "multipleOf")) and abs(value / step - round(value / step)) > 1e-9:
+        if (step := _limit(schema, "multipleOf")) and not _is_multiple(value, step):
             yield f"must be a multiple of {step}"
         return
     for kind, fewest, most, what in LENGTHS:
@@ -317,14 +344,34 @@ def _limit(schema: Schema, word: str) -> int | float | None:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
+def _is_multiple(value: int | float, step: int | float) -> bool:
+    if isinstance(value, int) and isinstance(step, int):
+        return value % step == 0
+    try:
+        return abs(value / step - round(value / step)) <= 1e-9
+    except OverflowError:  # the quotient is beyond all floats
+        return False
+
+
 def _has_duplicates(items: list[Any]) -> bool:
-    return any(_json_equal(item, other) for at, item in enumerate(items) for other in items[:at])
+    return len(set(map(_hashable, items))) < len(items)
+
+
+def _hashable(value: Any) -> Any:
+    """A key that is equal for values that are equal as JSON."""
+    if isinstance(value, bool):
+        return ("boolean", value)
+    if isinstance(value, list):
+        return ("list", tuple(map(_hashable, value)))
+    if isinstance(value, dict):
+        return ("object", frozenset((name, _hashable(item)) for name, item in value.items()))
+    return value
 
 
 def _compiled(pattern: Any) -> re.Pattern[str] | None:
     try:
         return re.compile(pattern)
-    except (re.error, TypeError, RecursionError):
+    except (re.error, TypeError, RecursionError, OverflowError):
         return None
 
 
