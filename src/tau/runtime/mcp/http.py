@@ -82,7 +82,7 @@ class HttpClient:
                 connect=CONNECT_TIMEOUT_S,
                 repeat=repeat,
             )
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, ModelError) as error:
             raise McpError(f"{redact_url(url)}: {error or type(error).__name__}") from None
 
     async def close(self) -> None:
@@ -235,16 +235,26 @@ class SseTransport:
         self._receiver = receiver
         self._ready = asyncio.get_running_loop().create_future()
         self._stream = asyncio.ensure_future(self._read())
-        address = urljoin(self._client.endpoint.url, await self._ready)
-        if _origin(address) != _origin(self._client.endpoint.url):
+        given = await self._ready
+        try:
+            address = urljoin(self._client.endpoint.url, given)
+            is_own = _origin(address) == _origin(self._client.endpoint.url)
+        except ValueError:
+            raise McpError(f"It names no address for requests: {safe_text(given, 200)}") from None
+        if not is_own:
             raise McpError("It names an address on another host for requests, which is refused.")
         self._address = address
 
     async def send(self, message: Outgoing) -> None:
         exchange = await self._client.send("POST", {}, message.data, url=self._address, repeat=False)
-        if exchange.status // 100 != 2:
-            await _error_body(exchange)
+        try:
+            error = await _error_body(exchange) if exchange.status // 100 != 2 else b""
+        except McpError:
+            exchange.drop()
+            raise
         await _discard(exchange)
+        if error and message.id is not None and self._receiver is not None:
+            self._receiver.received(_with_id(error, message.id))
 
     def cancel(self, id: int) -> bool:
         return False
@@ -340,9 +350,12 @@ async def _body(exchange: HttpExchange, limit: int) -> bytes:
 
 
 async def _discard(exchange: HttpExchange) -> None:
-    with suppress(McpError, OSError):
-        await _body(exchange, MAX_ERROR_BODY)
-    exchange.finish()
+    try:
+        with suppress(McpError, OSError):
+            await _body(exchange, MAX_ERROR_BODY)
+            exchange.finish()
+    finally:
+        exchange.drop()  # no effect if it has ended; a body without end must not keep the connection
 
 
 async def _error_body(exchange: HttpExchange) -> bytes:
