@@ -28,7 +28,7 @@ _NUMBER = r"(?a)[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 MAX_VALUE_DEPTH = 64
 MAX_SCHEMA_DEPTH = 128  # nested schemas; received JSON cannot be deeper
 MAX_PROBLEMS = 100  # reported per value; a longer list is not read
-MAX_STEPS = 200_000  # of one validation: schemas that choose among themselves can take for ever
+MAX_STEPS = 100_000  # of one validation: schemas that choose among themselves can take for ever
 MAX_NAME_CHARACTERS = 100  # characters of a property's name in a problem
 
 TYPES: dict[str, Any] = {"string": str, "boolean": bool, "array": list, "object": dict, "null": type(None)}

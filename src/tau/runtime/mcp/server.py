@@ -52,6 +52,7 @@ class McpServer:
         self._crashes: deque[float] = deque()
         self._users = 0
         self._idle: asyncio.TimerHandle | None = None
+        self._idle_since = 0.0
         self._refreshing: asyncio.Task[None] | None = None
         self._stale = False  # the server has announced a change of its lists
         self._tasks: set[asyncio.Future[Any]] = set()
@@ -124,7 +125,6 @@ class McpServer:
     @contextmanager
     def _in_use(self) -> Iterator[None]:
         self._users += 1
-        self._stop_idle_timer()
         try:
             yield
         finally:
@@ -279,10 +279,20 @@ class McpServer:
             self._connected.connection.kill()
 
     def _start_idle_timer(self) -> None:
-        if self._users == 0 and self._connected is not None and not self._closed:
-            self._stop_idle_timer()
-            loop = asyncio.get_running_loop()
-            self._idle = loop.call_later(self.config.idle_timeout, lambda: self._spawn(self._stop_if_idle()))
+        """Let the time run in which the server is not used. The timer itself is not restarted for every call."""
+        loop = asyncio.get_running_loop()
+        self._idle_since = loop.time()
+        if self._idle is None and self._connected is not None and not self._closed:
+            self._idle = loop.call_later(self.config.idle_timeout, self._idle_timer_ran)
+
+    def _idle_timer_ran(self) -> None:
+        self._idle = None
+        loop = asyncio.get_running_loop()
+        until = self._idle_since + self.config.idle_timeout
+        if self._users == 0 and loop.time() >= until:
+            self._spawn(self._stop_if_idle())
+        elif self._users == 0:
+            self._idle = loop.call_at(until, self._idle_timer_ran)
 
     def _stop_idle_timer(self) -> None:
         if self._idle is not None:
