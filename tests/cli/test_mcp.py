@@ -12,10 +12,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from support.mcp_http_server import McpHttpServer
 from support.mcp_server import server_entry
 from support.rpc_process import WITHIN, surroundings
 from tau.cli.mcp import main
 from tau.errors import UsageError
+from tau.llm.catalog import OAuthClient
+from tau.records.base import to_builtins
 
 PROGRAM = [sys.executable, "-c", "from tau.cli.main import tau; tau()", "mcp"]
 
@@ -176,3 +179,34 @@ def test_an_invalid_entry_is_named_with_its_line(tmp_path: Path, tau_mcp: Run) -
     (tmp_path / "agent" / "mcp.json").write_text("{\n\n nonsense")
     broken = tau_mcp("list")
     assert broken.returncode == 1 and "mcp.json:3 is not valid JSON" in broken.stderr
+
+
+@pytest.mark.promise("M11")
+def test_no_secret_of_a_server_is_printed(tmp_path: Path, tau_mcp: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEMO_TOKEN", "token-in-arguments")
+    words = ["-S", "-c", "import os, sys; print(os.environ['OTHER_KEY'], sys.argv[1], file=sys.stderr); sys.exit(1)"]
+    entries = {
+        "one": {
+            "command": sys.executable,
+            "args": [*words, "${DEMO_TOKEN}"],
+            "env": {"OTHER_KEY": "key-in-a-variable"},
+        },
+        "two": {"url": "http://user:password-of-it@127.0.0.1:1/mcp?api_key=key-in-the-address&x=${DEMO_TOKEN}"},
+    }
+    (tmp_path / "agent" / "mcp.json").write_text(json.dumps({"mcpServers": entries}))
+    printed = [tau_mcp(*given) for given in (["list"], ["list", "--json"], ["doctor"], ["doctor", "--json"])]
+    assert "127.0.0.1:1/mcp" in printed[0].stdout and '"stderr":' in printed[3].stdout
+    text = "\n".join(done.stdout + done.stderr for done in printed)
+    for secret in ("token-in-arguments", "key-in-a-variable", "password-of-it", "key-in-the-address"):
+        assert secret not in text
+
+
+def test_a_logout_revokes_the_login_of_a_server_with_a_dash_in_its_name(tmp_path: Path, tau_mcp: Run) -> None:
+    with McpHttpServer(oauth=True) as server:
+        (tmp_path / "agent" / "mcp.json").write_text(json.dumps({"mcpServers": {"my-docs": {"url": server.url}}}))
+        client = to_builtins(OAuthClient("c", f"{server.origin}/token", revocation_url=f"{server.origin}/revoke"))
+        entry = {"type": "oauth", "access": "a", "refresh": "the-refresh-token", "expires": 9e15, "url": server.url}
+        (tmp_path / "agent" / "tau-mcp-auth.json").write_text(json.dumps({"my-docs": {**entry, "client": client}}))
+        assert tau_mcp("logout", "my_docs").returncode == 0
+        assert server.revoked == ["the-refresh-token"]
+        assert json.loads((tmp_path / "agent" / "tau-mcp-auth.json").read_text()) == {}

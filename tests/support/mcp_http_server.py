@@ -38,6 +38,9 @@ class McpHttpServer:
         self.resumed: Any = None  # the answer that waits for a client to come back
         self.changed = threading.Event()  # the list of tools has changed
         self.streams: list[Any] = []  # of the old transport
+        self.endpoint = "/messages?session=1"  # what the old transport names for requests
+        self.metadata: dict[str, Any] = {}  # of the authorization server, besides what is right
+        self.revoked: list[str] = []
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"mcp": self}))
         self._server.daemon_threads = True
 
@@ -96,6 +99,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif path == "/register":
             self.reply(201, {"client_id": "registered", **json.loads(body)})
         elif path == "/revoke":
+            self.mcp.revoked += parse_qs(body.decode())["token"]
             self.reply(200, {})
         else:
             self.message(json.loads(body))
@@ -224,7 +228,8 @@ class _Handler(BaseHTTPRequestHandler):
             names = ("authorization_endpoint", "token_endpoint", "registration_endpoint", "revocation_endpoint")
             paths = ("authorize", "token", "register", "revoke")
             addresses = {name: f"{mcp.origin}/{path}" for name, path in zip(names, paths, strict=True)}
-            self.reply(200, {"issuer": mcp.origin, "code_challenge_methods_supported": ["S256"], **addresses})
+            right = {"issuer": mcp.origin, "code_challenge_methods_supported": ["S256"], **addresses}
+            self.reply(200, {**right, **mcp.metadata})
         elif parts.path == "/authorize":
             self.authorize({name: values[0] for name, values in parse_qs(parts.query).items()})
         elif mcp.old:
@@ -271,7 +276,7 @@ class _Handler(BaseHTTPRequestHandler):
     def open_stream(self) -> None:
         self.mcp.streams.append(self)
         self.begin_stream()
-        self.event("endpoint", "/messages?session=1")
+        self.event("endpoint", self.mcp.endpoint)
         self.mcp.changed.wait(30)
 
     def event(self, name: str, data: Any) -> None:

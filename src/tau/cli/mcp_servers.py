@@ -56,7 +56,7 @@ def _row(program: McpProgram, config: ServerConfig) -> dict[str, Any]:
     return {
         "name": config.name,
         "transport": config.transport,
-        "target": config.url or " ".join([config.command, *config.args]),
+        "target": program.target(config),
         "source": config.source.path,
         "state": state,
         "era": None if listing is None else listing.era,

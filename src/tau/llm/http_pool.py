@@ -13,7 +13,7 @@ import os
 import re
 import ssl
 from collections.abc import Callable, Coroutine, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
@@ -236,7 +236,8 @@ def _reason(error: OSError) -> str:
     return " and ".join(os.strerror(int(number)) for number in numbers) or error.strerror or str(error)
 
 
-def _parse_url(url: str, proxy: str | None) -> tuple[Origin, str, dict[str, str]]:
+@lru_cache(64)
+def _parse_url(url: str, proxy: str | None) -> tuple[Origin, str, Mapping[str, str]]:
     """Origin, request target and authentication headers of a URL."""
     parts = urlsplit(url)
     if parts.scheme not in PORTS or not parts.hostname:
@@ -263,10 +264,15 @@ def _basic_auth(url: str, header: str) -> dict[str, str]:
     return {header: f"Basic {b64encode(pair.encode()).decode()}"}
 
 
+@lru_cache(256)
+def _is_token(name: str) -> bool:
+    return re.fullmatch(_TOKEN, name) is not None
+
+
 def _request_head(line: str, headers: Mapping[str, str]) -> bytes:
     lines = [line]
     for name, value in headers.items():
-        if not re.fullmatch(_TOKEN, name):
+        if not _is_token(name):
             raise ValueError(f"{name!r} is not a valid header name")
         is_plain = value.isascii() and value.isprintable()
         if not is_plain and (wrong := re.search(_INVALID_IN_HEADER, value)):

@@ -183,6 +183,8 @@ def _stdio(
     if not isinstance(args, list) or not all(isinstance(item, str) for item in args):
         raise BadEntry("args", "must be a list of strings")
     env, commands = _values(entry, "env", expand("env"))
+    if any("\0" in text for text in (command, *args, *(value for _, value in env), _text(entry, "cwd"))):
+        raise BadEntry("", "must not contain a NUL character")
     return ServerConfig(
         name=name,
         source=source,
@@ -199,8 +201,7 @@ def _http(
     name: str, entry: Mapping[str, Any], source: Source, expand: Callable[[str], Expand], transport: Transport
 ) -> ServerConfig:
     url = expand("url")(_text(entry, "url", required=True))
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if not _is_web_address(url):
         raise BadEntry("url", "must be an http or https address")
     headers, commands = _values(entry, "headers", expand("headers"))
     return ServerConfig(
@@ -212,6 +213,14 @@ def _http(
         commands=commands,
         oauth=_oauth(entry),
     )
+
+
+def _is_web_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # brackets without an address, or a port that is none
+        return False
 
 
 def _oauth(entry: Mapping[str, Any]) -> OAuthOptions:
@@ -261,8 +270,11 @@ def _values(entry: Mapping[str, Any], field: str, expand: Expand) -> tuple[tuple
     given = entry.get(field, {})
     if not isinstance(given, Mapping):
         raise BadEntry(field, "must be an object")
-    if bad := next((name for name, value in given.items() if not isinstance(value, str)), None):
-        raise BadEntry(f"{field}.{bad}", "must be a string")
+    for name, value in given.items():
+        if not isinstance(value, str):
+            raise BadEntry(f"{field}.{name}", "must be a string")
+        if not name or "=" in name or "\0" in name:
+            raise BadEntry(field, f"{name!r} cannot be a name")
     commands = frozenset(name for name, value in given.items() if value.startswith("!"))
     values = tuple((name, value if name in commands else expand(value)) for name, value in given.items())
     return values, commands

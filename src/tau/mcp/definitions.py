@@ -5,12 +5,13 @@ Names and descriptions are text of a stranger: characters that cannot be seen ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from tau.core.checks.schema import schema_problems
+from tau.core.checks.schema import schema_problems, without_patterns
 from tau.core.text.terminal_text import escape_hidden
 from tau.core.text.truncate import byte_length
+from tau.mcp.names import tool_names
 from tau.records.base import UNSET, BadRecord, Record, UnsetType, encode
 
 MAX_NAME = 256
@@ -91,7 +92,7 @@ def _tool(name: str, item: Mapping[str, Any]) -> ToolDefinition:
         description=safe_text(item.get("description"), MAX_DESCRIPTION_BYTES),
         title=safe_text(item.get("title"), MAX_NAME),
         input_schema=schema,
-        output_schema=output if isinstance(output, dict) and not _fatal_problem(output) else UNSET,
+        output_schema=without_patterns(output) if isinstance(output, dict) and not _fatal_problem(output) else UNSET,
         read_only=isinstance(annotations, Mapping) and annotations.get("readOnlyHint") is True,
         unchecked=problem,
     )
@@ -161,6 +162,17 @@ def changed_tools(before: Iterable[ToolDefinition], now: Iterable[ToolDefinition
     old, new = {tool.name: tool for tool in before}, {tool.name: tool for tool in now}
     changed = [name for name in new if name in old and encode(new[name]) != encode(old[name])]
     return changed, [*(name for name in new if name not in old), *(name for name in old if name not in new)]
+
+
+def changed_names(server: str, before: Sequence[ToolDefinition], now: Sequence[ToolDefinition]) -> list[str]:
+    """The names for the model that do not mean what they meant before: another tool, another definition, or none."""
+    old, new = (_by_model_name(server, tools) for tools in (before, now))
+    return [name for name in {**old, **new} if old.get(name) != new.get(name)]
+
+
+def _by_model_name(server: str, tools: Sequence[ToolDefinition]) -> dict[str, bytes]:
+    names = tool_names(server, [tool.name for tool in tools])
+    return {names[tool.name]: encode(tool) for tool in tools}
 
 
 def shown(name: str) -> str:

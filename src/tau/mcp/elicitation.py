@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from tau.core.checks.schema import validate
+from tau.core.checks.schema import is_readable, validate, without_patterns
 from tau.mcp.definitions import safe_text
 from tau.records.base import Value
 
@@ -58,8 +58,9 @@ def parse_form(params: Mapping[str, Any]) -> Form | None:
 
 
 def _field(name: str, schema: Any, required: bool) -> FormField | None:
-    if not isinstance(schema, Mapping):
+    if not isinstance(schema, Mapping) or not is_readable(schema):
         return None
+    schema = without_patterns(schema)
     title = safe_text(schema.get("title"), 256)
     if schema.get("format") == "password" or _SECRET.search(f"{name} {title}"):
         return None

@@ -61,8 +61,8 @@ def _vscode(entry: Mapping[str, Any], ask_variable: AskVariable) -> dict[str, An
 
 def _codex(entry: Mapping[str, Any], ask_variable: AskVariable) -> dict[str, Any]:
     result = {field: entry[field] for field in ("command", "args", "env", "cwd", "url", "enabled") if field in entry}
-    headers = dict(entry.get("http_headers") or {})
-    headers |= {name: f"${{{variable}}}" for name, variable in (entry.get("env_http_headers") or {}).items()}
+    headers = _object(entry.get("http_headers"))
+    headers |= {name: f"${{{variable}}}" for name, variable in _object(entry.get("env_http_headers")).items()}
     if variable := entry.get("bearer_token_env_var"):
         headers["Authorization"] = f"Bearer ${{{variable}}}"
     if headers:
@@ -70,8 +70,8 @@ def _codex(entry: Mapping[str, Any], ask_variable: AskVariable) -> dict[str, Any
     for theirs, ours in (("startup_timeout_sec", "startupTimeout"), ("tool_timeout_sec", "timeout")):
         if theirs in entry:
             result[ours] = entry[theirs]
-    tools: dict[str, str] = {str(name): "hidden" for name in entry.get("disabled_tools") or ()}
-    if enabled := entry.get("enabled_tools"):
+    tools: dict[str, str] = {str(name): "hidden" for name in _list(entry.get("disabled_tools"))}
+    if enabled := _list(entry.get("enabled_tools")):
         tools |= {str(name): "auto" for name in enabled} | {"*": "hidden"}
     if tools:
         result["toolExposure"] = tools
@@ -92,6 +92,14 @@ def _opencode(entry: Mapping[str, Any], ask_variable: AskVariable) -> dict[str, 
     mapped = _mapped(result, convert)
     assert isinstance(mapped, dict)
     return mapped
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return dict(value) if isinstance(value, Mapping) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _mapped(value: Any, convert: Callable[[str], str]) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 
 PREFIX = "mcp__"
@@ -36,6 +36,16 @@ def tool_names(server: str, tools: Sequence[str]) -> dict[str, str]:
 def server_prefix(server: str) -> str:
     """The beginning of the names of all tools of a server."""
     return f"{PREFIX}{_NOT_ALLOWED.sub('_', server)}__"
+
+
+def passes_for_another(name: str, server: str, servers: Iterable[str]) -> bool:
+    """True if the name of a server's tool begins like the names of another server.
+
+    A tool `b__x` of a server `a` would have the name of the tool `x` of a server `a__b`, and with it what the user
+    allows that one to do.
+    """
+    own = server_prefix(server)
+    return any(len(prefix) > len(own) and name.startswith(prefix) for prefix in map(server_prefix, servers))
 
 
 def prompt_command(server: str, prompt: str) -> str:

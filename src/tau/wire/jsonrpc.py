@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tau.records.base import UNSET, BadRecord, Raw, UnsetType, Value, encode, parse
+from tau.records.base import MAX_RECEIVED_NESTING, UNSET, BadRecord, Raw, UnsetType, Value, encode, parse
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -77,7 +77,7 @@ class InvalidMessage(ValueError):
 def parse_message(data: bytes) -> Message:
     """Parse one message. Raises InvalidMessage."""
     try:
-        value = parse(data)
+        value = parse(data, MAX_RECEIVED_NESTING)
     except BadRecord as error:
         raise InvalidMessage(f"Not JSON: {error}", PARSE_ERROR) from None
     return classify(value)

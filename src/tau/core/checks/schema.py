@@ -27,8 +27,8 @@ Schema = dict[str, Any]
 _NUMBER = r"(?a)[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 MAX_VALUE_DEPTH = 64
 MAX_SCHEMA_DEPTH = 128  # nested schemas; received JSON cannot be deeper
-MAX_INDIRECTIONS = 50_000  # references and alternatives that are followed for one value
 MAX_PROBLEMS = 100  # reported per value; a longer list is not read
+MAX_STEPS = 300_000  # of one validation: schemas that choose among themselves can take for ever
 MAX_NAME_CHARACTERS = 100  # characters of a property's name in a problem
 
 TYPES: dict[str, Any] = {"string": str, "boolean": bool, "array": list, "object": dict, "null": type(None)}
@@ -105,7 +105,7 @@ class _Validator:
         self._root = root
         self._formats = formats
         self._depth = 0
-        self._indirections = 0  # references and alternatives so far
+        self._steps = 0
 
     def fit(self, schema: Any, value: Any, path: str, problems: list[str]) -> Any:
         if len(problems) >= MAX_PROBLEMS:
@@ -117,6 +117,10 @@ class _Validator:
         if self._depth >= MAX_VALUE_DEPTH:
             problems.append(f"{path or 'root'}: nested too deeply")
             return value
+        self._steps += 1 + len(schema.get("enum", ())) // 4
+        if self._steps > MAX_STEPS:
+            problems.append(f"{path or 'root'}: too much to check")
+            return value
         self._depth += 1
         try:
             return self._fit(schema, value, path, problems)
@@ -125,9 +129,6 @@ class _Validator:
 
     def _fit(self, schema: Schema, value: Any, path: str, problems: list[str]) -> Any:
         before = len(problems)
-        if self._is_too_much(schema):
-            problems.append(f"{path or 'root'}: has too many alternatives to be checked")
-            return value
         if "$ref" in schema:
             value = self.fit(resolve_reference(self._root, schema["$ref"]), value, path, problems)
         for part in schema.get("allOf", ()):
@@ -151,14 +152,6 @@ class _Validator:
         if isinstance(value, list):
             return self._list(schema, value, path, problems)
         return value
-
-    def _is_too_much(self, schema: Schema) -> bool:
-        """True if a value takes too long to validate: alternatives that refer to each other multiply."""
-        self._indirections += "$ref" in schema
-        for word in CHOICES:
-            if word in schema:
-                self._indirections += len(schema[word])
-        return self._indirections > MAX_INDIRECTIONS
 
     def _object(self, schema: Schema, value: dict[str, Any], path: str, problems: list[str]) -> dict[str, Any]:
         properties, required = schema.get("properties", {}), schema.get("required", [])
@@ -219,6 +212,27 @@ class _Validator:
 
 def _depth(problems: list[str]) -> int:
     return problems[0].partition(":")[0].count("/")
+
+
+def is_readable(schema: Any) -> bool:
+    """True if a schema can be applied; keywords that are not checked are no obstacle."""
+    return all(problem.endswith(UNSUPPORTED_KEYWORD) for problem in schema_problems(schema))
+
+
+def without_patterns(value: Any) -> Any:
+    """A schema of a stranger without regular expressions: on some texts one can take for ever."""
+    if isinstance(value, list):
+        return [without_patterns(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    kept: Schema = {}
+    for word, item in value.items():
+        if word == "pattern" and isinstance(item, str):
+            continue
+        safe = without_patterns(item)
+        if word not in ("enum", "const") or safe == item:  # values are not changed; a reference may lead to them
+            kept[word] = safe
+    return kept
 
 
 def schema_problems(schema: Any) -> list[str]:
@@ -290,7 +304,7 @@ def resolve_reference(root: Any, reference: Any, otherwise: Any = True) -> Any:
         step = step.replace("~1", "/").replace("~0", "~")
         if isinstance(found, dict) and step in found:
             found = found[step]
-        elif isinstance(found, list) and step.isdecimal() and int(step) < len(found):
+        elif isinstance(found, list) and step.isdecimal() and len(step) < 10 and int(step) < len(found):
             found = found[int(step)]
         else:
             return otherwise
@@ -313,7 +327,7 @@ def _bound_problems(schema: Schema, value: Any) -> Iterator[str]:
             for word, (sign, ok) in NUMBER_BOUNDS.items()
             if (limit := _limit(schema, word)) is not None and not ok(value, limit)
         )
-        if (step := _limit(schema, "multipleOf")) and abs(value / step - round(value / step)) > 1e-9:
+        if (step := _limit(schema, "multipleOf")) and not _is_multiple(value, step):
             yield f"must be a multiple of {step}"
         return
     for kind, fewest, most, what in LENGTHS:
@@ -339,23 +353,34 @@ def _limit(schema: Schema, word: str) -> int | float | None:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
+def _is_multiple(value: int | float, step: int | float) -> bool:
+    if isinstance(value, int) and isinstance(step, int):
+        return value % step == 0
+    try:
+        return abs(value / step - round(value / step)) <= 1e-9
+    except OverflowError:  # the quotient is beyond all floats
+        return False
+
+
 def _has_duplicates(items: list[Any]) -> bool:
-    return len({_hashable(item) for item in items}) < len(items)
+    return len(set(map(_hashable, items))) < len(items)
 
 
 def _hashable(value: Any) -> Any:
-    """A value that is equal for values that are equal as JSON (`_json_equal`)."""
+    """A key that is equal for values that are equal as JSON."""
+    if isinstance(value, bool):
+        return ("boolean", value)
     if isinstance(value, list):
-        return tuple(map(_hashable, value))
+        return ("list", tuple(map(_hashable, value)))
     if isinstance(value, dict):
-        return frozenset((name, _hashable(item)) for name, item in value.items())
-    return type(value).__name__ if isinstance(value, bool | None) else value, value
+        return ("object", frozenset((name, _hashable(item)) for name, item in value.items()))
+    return value
 
 
 def _compiled(pattern: Any) -> re.Pattern[str] | None:
     try:
         return re.compile(pattern)
-    except (re.error, TypeError, RecursionError):
+    except (re.error, TypeError, RecursionError, OverflowError):
         return None
 
 

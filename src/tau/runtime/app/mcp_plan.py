@@ -58,7 +58,8 @@ async def load_mcp(factory: SessionFactory, access: McpAccess, machine: LocalMac
     for config in loaded.configs.values():
         servers.add([_server(config, place, listings.get(config.key), servers, shared=machine.processes.shared)])
     for config in enabled:
-        if config.url.startswith("http:") and urlsplit(config.url).hostname not in LOCAL_HOSTS:
+        address = urlsplit(config.url)
+        if address.scheme == "http" and address.hostname not in LOCAL_HOSTS:
             log.warning(
                 "MCP server %s: what is sent to it can be read on the way, because its address is not https",
                 config.name,
@@ -75,7 +76,8 @@ def _server(
     if not shared:
         return McpServer(config, ServerEnvironment(place, servers), listing)
     variables = sorted(place.variables(config).items())
-    identity = f"{config!r}\0{place.cwd}\0{place.agent_dir}\0{place.client!r}\0{variables!r}"
+    place_of_it = f"{place.cwd}\0{place.agent_dir}\0{place.client!r}\0{place.refused(config)}"
+    identity = f"{config!r}\0{place_of_it}\0{variables!r}"
     key = sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()
     return acquire(key, servers, lambda owners: McpServer(config, ServerEnvironment(place, owners), listing))
 

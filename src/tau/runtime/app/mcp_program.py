@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tau import __version__
+from tau.core.checks.secrets import redact_url
 from tau.errors import UsageError
 from tau.mcp.config import ServerConfig
 from tau.mcp.definitions import Listing
@@ -52,6 +53,10 @@ class McpProgram:
             raise UsageError(f'There is no MCP server "{name}". Configured: {known}')
         return found
 
+    def target(self, config: ServerConfig) -> str:
+        """The address or the command of a server, without secrets."""
+        return self._environment.hide(config, redact_url(config.url) or " ".join([config.command, *config.args]))
+
     def listing(self, config: ServerConfig) -> Listing | None:
         """What the server listed last. Blocks."""
         return self._environment.cached(config)
@@ -64,5 +69,5 @@ class McpProgram:
     def changed(self, server: McpServer) -> None:
         return
 
-    def definitions_changed(self, server: McpServer, tools: list[str]) -> None:
+    def names_changed(self, server: McpServer, names: list[str]) -> None:
         return

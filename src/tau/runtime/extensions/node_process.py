@@ -163,8 +163,15 @@ class NodeProcess:
     def received(self, message: bytes) -> None:
         number, _, body = message.partition(b" ")
         if number == b"0":
-            self._control(json.loads(body))
-        elif number.isdigit() and (line := self._lines.get(int(number))) is not None:
+            try:
+                control = json.loads(body)
+            except (ValueError, RecursionError):
+                control = None
+            if isinstance(control, dict):
+                self._control(control)
+            else:
+                self.broken("It sent what is no message.")
+        elif number.isdigit() and len(number) < 10 and (line := self._lines.get(int(number))) is not None:
             line.received(body)
 
     def broken(self, why: str) -> None:

@@ -115,7 +115,7 @@ class OAuthFlow:
         complete = content.get("verification_uri_complete")
         shown = DeviceCode(str(url), str(user_code), complete if isinstance(complete, str) else None)
         for address in (shown.url, shown.complete_url or shown.url):
-            if urlsplit(address).scheme not in ("http", "https"):
+            if not _is_web_page(address):
                 raise LoginError("The server sent an address for the login that is not a web page.")
         await show_code(shown)
         lifetime = min(_seconds(content.get("expires_in"), MAX_DEVICE_LIFETIME_S), MAX_DEVICE_LIFETIME_S)
@@ -205,6 +205,13 @@ class OAuthFlow:
 def _error_text(content: Mapping[str, Any], sent: tuple[str | None, ...]) -> str:
     words = [content[name] for name in ("error", "error_description") if isinstance(content.get(name), str)]
     return mask_secrets(shortened(": ".join(words), 500), [text for text in sent if text and len(text) > 7])
+
+
+def _is_web_page(address: str) -> bool:
+    try:
+        return urlsplit(address).scheme in ("http", "https") and address.isprintable()
+    except ValueError:
+        return False
 
 
 def _seconds(value: Any, default: float) -> float:

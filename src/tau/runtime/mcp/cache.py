@@ -34,7 +34,7 @@ class ListingCache:
         except (OSError, BadRecord):
             return None
         age = now - listing.listed_at
-        return listing if -60 <= age < max(VALID_S, listing.ttl_ms / 1000) else None
+        return listing if age >= -60 and (age < VALID_S or age * 1000 < listing.ttl_ms) else None
 
     def write(self, config: ServerConfig, account: str, listing: Listing) -> None:
         """A failure is only logged: the next start fetches the list again."""
@@ -42,7 +42,7 @@ class ListingCache:
         try:
             make_folder(path.parent)
             replace_file(path, encode(listing))
-        except OSError as error:
+        except (OSError, BadRecord) as error:
             log.info("the list of an MCP server was not cached: %s", error)
 
     def remove(self, config: ServerConfig, account: str) -> bool:

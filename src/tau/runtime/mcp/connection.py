@@ -23,6 +23,7 @@ from tau.wire.jsonrpc import METHOD_NOT_FOUND, ErrorResponse, InvalidMessage, No
 log = logging.getLogger(__name__)
 NOISE_LINES = 100  # lines that are no messages, after which that is reported once
 MAX_SERVER_REQUESTS = 20  # of the server, at the same time
+MAX_REFUSALS = 20  # that are being sent; requests beyond that get no answer
 NOTIFY_TIMEOUT_S = 5.0
 
 ProgressCallback = Callable[[Mapping[str, Any]], None]
@@ -209,7 +210,7 @@ class Connection:
     def _notified(self, method: str, params: Mapping[str, Any]) -> None:
         if method == "notifications/progress":
             token = params.get("progressToken")
-            pending = self._pending.get(token) if isinstance(token, int) else None
+            pending = self._pending.get(token) if isinstance(token, int) and token is not True else None
             if pending is not None and pending.options.progress is not None:
                 pending.limit.restart()
                 pending.options.progress(params)
@@ -234,7 +235,8 @@ class Connection:
 
     def _asked(self, id: str | int, method: str, params: Mapping[str, Any]) -> None:
         if len(self._questions) >= MAX_SERVER_REQUESTS or id in self._questions:
-            self._spawn(self._reply(jsonrpc.encode_error(id, jsonrpc.INVALID_REQUEST, "Too many requests.")))
+            if len(self._tasks) < MAX_REFUSALS:
+                self._spawn(self._reply(jsonrpc.encode_error(id, jsonrpc.INVALID_REQUEST, "Too many requests.")))
             return
         # A legacy server does not say to which call its question belongs: the newest one that can ask.
         asking = [one for one in self._pending.values() if one.options.asker is not None]
@@ -269,6 +271,8 @@ class Connection:
     async def _inputs(self, result: Mapping[str, Any], options: RequestOptions, limit: CallTimeout) -> dict[str, Any]:
         """Answer the questions of an `input_required` result: the parameters to send the request with again."""
         asked = result.get("inputRequests")
+        if isinstance(asked, Mapping) and len(asked) > MAX_SERVER_REQUESTS:
+            raise McpError(f"It asked more than {MAX_SERVER_REQUESTS} questions at once.")
         answers: dict[str, Any] = {}
         for key, request in asked.items() if isinstance(asked, Mapping) else ():
             method = request.get("method") if isinstance(request, Mapping) else None
@@ -293,7 +297,11 @@ class Connection:
             with ExitStack() as stack:
                 if limit is not None:
                     stack.enter_context(limit.paused())
-                return await asker.elicit(params)
+                try:
+                    return await asker.elicit(params)
+                except Exception:  # the question is a stranger's, and the server must not wait for ever
+                    log.exception("a question of an MCP server could not be asked")
+                    return {"action": "cancel"}
         raise McpError(f"tau does not offer {safe_text(method, 100)}.", code=METHOD_NOT_FOUND)
 
     def _spawn(self, work: Awaitable[Any]) -> None:

@@ -62,7 +62,7 @@ class DialogAsker:
 
     async def _show_url(self, params: Mapping[str, Any]) -> dict[str, Any]:
         url = safe_text(params.get("url"), MAX_URL_BYTES)
-        if urlsplit(url).scheme not in ("http", "https"):
+        if url != params.get("url") or not _is_web_address(url):  # the user must see the whole address
             return {"action": "decline"}
         message = safe_text(params.get("message"), MAX_URL_BYTES)
         request = url_request(self._server, message, url, safe_text(params.get("elicitationId"), 256) or dialog_id())
@@ -127,3 +127,11 @@ class DialogAsker:
             return checked(field, chosen)
         except BadAnswer:
             raise _Cancelled from None
+
+
+def _is_web_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from tau.concurrency.threads import run_in_thread
-from tau.core.checks.secrets import mask_secrets
+from tau.core.checks.secrets import mask_secrets, url_secrets
 from tau.mcp.config import ServerConfig
 from tau.mcp.definitions import Listing
 from tau.mcp.messages import ClientProfile, McpError
@@ -119,26 +119,33 @@ class ServerEnvironment:
     def changed(self, server: McpServer) -> None:
         self._owner.changed(server)
 
-    def definitions_changed(self, server: McpServer, tools: list[str]) -> None:
-        self._owner.definitions_changed(server, tools)
+    def names_changed(self, server: McpServer, names: list[str]) -> None:
+        self._owner.names_changed(server, names)
 
     def hide(self, config: ServerConfig, text: str) -> str:
         """A text of a server without the secrets of its configuration."""
-        secrets = [
-            value
-            for name, value in {**self._values(config, config.env), **self._values(config, config.headers)}.items()
-            if is_named_like_a_secret(name) or name in dict(config.headers) or name in config.commands
-        ]
-        return mask_secrets(text, [*secrets, *(value.removeprefix("Bearer ") for value in secrets)])
+        values = {**self._values(config, config.env), **self._values(config, config.headers)}
+        return mask_secrets(text, config_secrets(config, values, self._place.environment))
 
     def log(self, server: str, text: str) -> None:
         self._log.write(server, text)
 
-    def log_message(self, server: str, params: Mapping[str, Any]) -> None:
-        self._log.message(server, params)
+    def log_message(self, config: ServerConfig, params: Mapping[str, Any]) -> None:
+        self._log.message(config.name, params, lambda text: self.hide(config, text))
 
     def now(self) -> float:
         return time.time()
+
+
+def config_secrets(config: ServerConfig, values: Mapping[str, str], environment: Mapping[str, str]) -> Iterator[str]:
+    """The secrets of a server: `values` of its variables and headers, and what its command and address contain."""
+    headers = dict(config.headers)
+    for name, value in values.items():
+        if is_named_like_a_secret(name) or name in headers or name in config.commands:
+            yield from (value, value.removeprefix("Bearer "))
+    yield from url_secrets(config.url)
+    target = "\0".join((config.url, config.command, *config.args))
+    yield from (value for name, value in environment.items() if value in target and is_named_like_a_secret(name))
 
 
 def _output(text: str, environment: Mapping[str, str]) -> Callable[[], str | None]:

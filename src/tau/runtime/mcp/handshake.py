@@ -16,6 +16,7 @@ from tau.mcp.messages import (
     parse_discovered,
     parse_initialized,
 )
+from tau.records.base import encode
 from tau.runtime.mcp.connection import Connection, RequestOptions
 from tau.runtime.mcp.http import HttpTransport, SseTransport, legacy_version_header
 from tau.runtime.mcp.stdio import StdioTransport
@@ -23,6 +24,8 @@ from tau.runtime.mcp.stdio import StdioTransport
 DISCOVER_TIMEOUT_S = 3.0
 MAX_PAGES = 100
 MAX_ENTRIES = 10_000
+MAX_LIST_BYTES = 16 * 1024 * 1024  # of all pages together
+MAX_TTL_MS = 365 * 86_400_000
 NO_OLD_TRANSPORT = (400, 404, 405)  # answers to `initialize` after which the transport of 2024-11-05 is tried
 
 # Makes a connection that is not started: over stdio or HTTP, or with the transport of 2024-11-05.
@@ -191,16 +194,20 @@ async def fetch_pages(
     items: list[Any] = []
     seen: set[str] = set()
     notes: list[str] = []
-    given, ttl = dict(params or {}), 0
+    given, ttl, size = dict(params or {}), 0, 0
     for _ in range(MAX_PAGES):
         result = await connection.request(method, given, RequestOptions(timeout_s))
         page = result.get(member) if isinstance(result, Mapping) else None
         if not isinstance(page, list):
             notes.append(f"The answer to {method} has no list of {member}.")
             break
+        size += len(encode(page))
+        if size > MAX_LIST_BYTES:
+            notes.append(f"Only the first {MAX_LIST_BYTES >> 20} MiB of {method} are used.")
+            break
         items += page[: MAX_ENTRIES - len(items)]
         if isinstance(result.get("ttlMs"), int):
-            ttl = max(0, result["ttlMs"])
+            ttl = min(max(0, result["ttlMs"]), MAX_TTL_MS)
         cursor = result.get("nextCursor")
         if not isinstance(cursor, str) or not cursor:
             break

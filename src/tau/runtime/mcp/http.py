@@ -82,7 +82,7 @@ class HttpClient:
                 connect=CONNECT_TIMEOUT_S,
                 repeat=repeat,
             )
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, ModelError) as error:
             raise McpError(f"{redact_url(url)}: {error or type(error).__name__}") from None
 
     async def close(self) -> None:
@@ -183,10 +183,7 @@ class HttpTransport:
             if exchange.status // 100 != 2:
                 self._deliver(await _error_body(exchange), id)
             else:
-                async for data in _messages(exchange, last):
-                    self._deliver(data, id)
-                    if not self._awaits(id):
-                        break
+                await self._deliver_messages(exchange, id, last)
             if exchange.complete:
                 exchange.finish()
         except (OSError, ValueError, ModelError) as error:
@@ -194,6 +191,19 @@ class HttpTransport:
         finally:
             exchange.drop()  # no effect if it has ended
         return McpError("It ended its answer before the result.")
+
+    async def _deliver_messages(self, exchange: HttpExchange, id: int, last: _LastEvent) -> None:
+        """Not with `_events`: a generator that is left before its end costs as much as the rest of a call."""
+        if not _is_stream(exchange):
+            if body := await _body(exchange, MAX_MESSAGE_BYTES):
+                self._deliver(body, id)
+            return
+        decoder = SSEDecoder(MAX_MESSAGE_BYTES)
+        while self._awaits(id) and (chunk := await exchange.read()):
+            last.feed(chunk)
+            for event, data in decoder.feed(chunk):
+                if event == "message" and data and self._awaits(id):
+                    self._deliver(data.encode(), id)
 
     def _awaits(self, id: int) -> bool:
         return self._receiver is not None and self._receiver.is_open(id)
@@ -211,11 +221,11 @@ class HttpTransport:
             with suppress(McpError, OSError, ValueError, ModelError):
                 exchange = await self._client.send("GET", {**self._headers(), "accept": "text/event-stream"})
                 try:
-                    if exchange.status != 200 or "text/event-stream" not in exchange.headers.get("content-type", ""):
+                    if exchange.status != 200 or not _is_stream(exchange):
                         return  # the server has no such stream
-                    async for data in _messages(exchange):
-                        if self._receiver is not None:
-                            self._receiver.received(data)
+                    async for event, data in _events(exchange):
+                        if self._receiver is not None and event == "message" and data:
+                            self._receiver.received(data.encode())
                 finally:
                     exchange.drop()
             await asyncio.sleep(STREAM_RETRY_S * 2**attempt)
@@ -235,16 +245,26 @@ class SseTransport:
         self._receiver = receiver
         self._ready = asyncio.get_running_loop().create_future()
         self._stream = asyncio.ensure_future(self._read())
-        address = urljoin(self._client.endpoint.url, await self._ready)
-        if _origin(address) != _origin(self._client.endpoint.url):
+        given = await self._ready
+        try:
+            address = urljoin(self._client.endpoint.url, given)
+            is_own = _origin(address) == _origin(self._client.endpoint.url)
+        except ValueError:
+            raise McpError(f"It names no address for requests: {safe_text(given, 200)}") from None
+        if not is_own:
             raise McpError("It names an address on another host for requests, which is refused.")
         self._address = address
 
     async def send(self, message: Outgoing) -> None:
         exchange = await self._client.send("POST", {}, message.data, url=self._address, repeat=False)
-        if exchange.status // 100 != 2:
-            await _error_body(exchange)
+        try:
+            error = await _error_body(exchange) if exchange.status // 100 != 2 else b""
+        except McpError:
+            exchange.drop()
+            raise
         await _discard(exchange)
+        if error and message.id is not None and self._receiver is not None:
+            self._receiver.received(_with_id(error, message.id))
 
     def cancel(self, id: int) -> bool:
         return False
@@ -311,21 +331,13 @@ class _LastEvent:
                 self.id = line[3:].strip()[:MAX_EVENT_ID].decode("ascii", "ignore")
 
 
-async def _messages(exchange: HttpExchange, last: _LastEvent | None = None) -> AsyncIterator[bytes]:
-    """The messages in the body of a response."""
-    if "text/event-stream" in exchange.headers.get("content-type", ""):
-        async for event, data in _events(exchange, last):
-            if event == "message" and data:
-                yield data.encode()
-    elif body := await _body(exchange, MAX_MESSAGE_BYTES):
-        yield body
+def _is_stream(exchange: HttpExchange) -> bool:
+    return "text/event-stream" in exchange.headers.get("content-type", "")
 
 
-async def _events(exchange: HttpExchange, last: _LastEvent | None = None) -> AsyncIterator[tuple[str, str]]:
+async def _events(exchange: HttpExchange) -> AsyncIterator[tuple[str, str]]:
     decoder = SSEDecoder(MAX_MESSAGE_BYTES)
     while chunk := await exchange.read():
-        if last is not None:
-            last.feed(chunk)
         for event in decoder.feed(chunk):
             yield event
 
@@ -340,9 +352,12 @@ async def _body(exchange: HttpExchange, limit: int) -> bytes:
 
 
 async def _discard(exchange: HttpExchange) -> None:
-    with suppress(McpError, OSError):
-        await _body(exchange, MAX_ERROR_BODY)
-    exchange.finish()
+    try:
+        with suppress(McpError, OSError):
+            await _body(exchange, MAX_ERROR_BODY)
+            exchange.finish()
+    finally:
+        exchange.drop()  # no effect if it has ended; a body without end must not keep the connection
 
 
 async def _error_body(exchange: HttpExchange) -> bytes:

@@ -24,6 +24,7 @@ from tau.store.auth import OAuthLogin
 
 _METADATA_ADDRESS = re.compile(r'resource_metadata="?([^",\s]+)"?')
 _SCOPE = re.compile(r'\bscope="([^"]*)"')
+LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 PROBE = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 
 
@@ -31,6 +32,15 @@ class McpLogin:
     def __init__(self, config: ServerConfig, environment: Mapping[str, str]) -> None:
         self._config = config
         self._environment = environment
+
+    def _check(self, address: str) -> str:
+        """The address, if a login may use it: https, or this machine if the server itself runs there.
+
+        Else a server elsewhere could make tau send requests to services of this machine. Raises LoginError.
+        """
+        if not _is_secure(address) and not (_is_local(address) and _is_local(self._config.url)):
+            raise LoginError(f"The address {safe_text(address, 200)} is neither https nor on this machine.")
+        return address
 
     async def run(
         self, show_url: Callable[[str], Awaitable[None]], pasted: Paste | None = None
@@ -45,9 +55,9 @@ class McpLogin:
         client_id = self._config.oauth.client_id or await self._register(server, redirect, scopes)
         client = OAuthClient(
             client_id=client_id,
-            token_url=_address(server, "token_endpoint"),
-            authorization_url=_address(server, "authorization_endpoint"),
-            revocation_url=server.get("revocation_endpoint"),
+            token_url=self._address(server, "token_endpoint"),
+            authorization_url=self._address(server, "authorization_endpoint"),
+            revocation_url=self._address(server, "revocation_endpoint") if "revocation_endpoint" in server else None,
             client_secret=self._config.oauth.client_secret,
             scopes=scopes,
             redirect_uri=redirect,
@@ -81,7 +91,7 @@ class McpLogin:
         named = _METADATA_ADDRESS.search(challenge)
         addresses = [named[1]] if named else list(_well_known(self._config.url, "oauth-protected-resource"))
         for address in addresses:
-            if _origin(address) != _origin(self._config.url):
+            if not address.startswith(f"{_origin(self._config.url)}/"):
                 raise LoginError("The server names metadata on another host, which is refused.")
             content = await self._metadata(address)
             if content:
@@ -92,7 +102,7 @@ class McpLogin:
         return {}  # servers of 2025-03-26 have no such document and are their own authorization server
 
     async def _server_metadata(self, issuer: str) -> Mapping[str, Any]:
-        _check_address(issuer)
+        self._check(issuer)
         for kind in ("oauth-authorization-server", "openid-configuration"):
             for address in _well_known(issuer, kind):
                 content = await self._metadata(address)
@@ -124,7 +134,7 @@ class McpLogin:
             **({"scope": " ".join(scopes)} if scopes else {}),
         }
         headers = {"content-type": "application/json"}
-        address = _address(server, "registration_endpoint")
+        address = self._address(server, "registration_endpoint")
         response = await self._fetch("POST", address, headers, encode(request))
         client_id = response.content.get("client_id")
         if response.status not in (200, 201) or not isinstance(client_id, str):
@@ -141,9 +151,14 @@ class McpLogin:
         return [scope for scope in supported if isinstance(scope, str)] if isinstance(supported, list) else []
 
     async def _metadata(self, address: str) -> Mapping[str, Any]:
-        _check_address(address)
-        response = await self._fetch("GET", address, {})
+        response = await self._fetch("GET", self._check(address), {})
         return response.content if response.status == 200 else {}
+
+    def _address(self, server: Mapping[str, Any], name: str) -> str:
+        address = server.get(name)
+        if not isinstance(address, str):
+            raise LoginError(f"The authorization server has no {name}.")
+        return self._check(address)
 
     async def _fetch(self, method: str, url: str, headers: Mapping[str, str], body: bytes = b"") -> SmallResponse:
         try:
@@ -169,26 +184,30 @@ def _origin(url: str) -> str:
 
 
 def _covers(resource: str, url: str) -> bool:
-    given, wanted = urlsplit(resource), urlsplit(url)
+    try:
+        given, wanted = urlsplit(resource), urlsplit(url)
+    except ValueError:
+        return False
     same = (given.scheme, given.netloc.lower()) == (wanted.scheme, wanted.netloc.lower())
     path = given.path.rstrip("/")
     return same and (wanted.path == path or wanted.path.startswith(f"{path}/") or wanted.path.rstrip("/") == path)
 
 
-def _check_address(url: str) -> None:
-    """Raise LoginError for an address to which secrets must not be sent."""
-    parts = urlsplit(url)
-    local = parts.hostname in ("localhost", "127.0.0.1", "::1")
-    if parts.scheme != "https" and not (parts.scheme == "http" and local):
-        raise LoginError(f"The address {safe_text(url, 200)} is neither https nor on this machine.")
+def _is_secure(url: str) -> bool:
+    return _host(url, "https") not in ("", *LOCAL_HOSTS)
 
 
-def _address(server: Mapping[str, Any], name: str) -> str:
-    address = server.get(name)
-    if not isinstance(address, str):
-        raise LoginError(f"The authorization server has no {name}.")
-    _check_address(address)
-    return address
+def _is_local(url: str) -> bool:
+    return (_host(url, "http") or _host(url, "https")) in LOCAL_HOSTS
+
+
+def _host(url: str, scheme: str) -> str:
+    """The host of an address with this scheme; empty for anything else."""
+    try:
+        parts = urlsplit(url)
+        return (parts.hostname or "") if parts.scheme == scheme and parts.port != 0 and url.isprintable() else ""
+    except ValueError:  # brackets without an address, or a port that is none
+        return ""
 
 
 def _first_text(items: Any) -> str:

@@ -46,7 +46,8 @@ async def get_prompt(server: McpServer, prompt: PromptDefinition, words: str) ->
     except McpError as error:
         raise CommandError(f"The MCP server {server.name}: {error}") from None
     messages = result.get("messages") if isinstance(result, Mapping) else None
-    contents = [message.get("content") for message in messages or () if isinstance(message, Mapping)]
+    listed = messages if isinstance(messages, list) else []
+    contents = [message.get("content") for message in listed if isinstance(message, Mapping)]
     items: list[Any] = []
     for content in contents:
         items += content if isinstance(content, list) else [content]

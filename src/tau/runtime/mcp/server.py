@@ -14,13 +14,14 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from tau.mcp.config import ServerConfig
-from tau.mcp.definitions import Listing, changed_tools
-from tau.mcp.messages import ClientProfile, McpError
+from tau.mcp.definitions import Listing, changed_names, changed_tools
+from tau.mcp.messages import McpError
 from tau.runtime.mcp.connection import Connection, RequestOptions
 from tau.runtime.mcp.handshake import Connected, MakeConnection, connect, fetch_listing, stderr_of
+from tau.runtime.mcp.server_environment import Environment
 from tau.runtime.mcp.stdio import StdioTransport
 
 log = logging.getLogger(__name__)
@@ -33,38 +34,6 @@ REFRESH_INTERVAL_S = 0.5  # between two fetches of a list that the server says h
 READ_RETRY_DELAYS_S = (0.2, 1.0)  # of lists and reads; a call is never repeated
 RETRIED_STATUS = (408, 429, 500, 502, 503, 504)
 SUBSCRIPTION_S = 365 * 86_400.0
-
-
-class Environment(Protocol):
-    """What a server needs of its session or program."""
-
-    client: ClientProfile
-
-    def connection(self, server: McpServer, *, old: bool) -> Connection:
-        """Return a connection that is not started. `old`: with the transport of 2024-11-05. Raises McpError."""
-
-    async def prepare(self, config: ServerConfig) -> None:
-        """Resolve what blocks, such as commands in the configuration. Raises McpError."""
-
-    async def save(self, config: ServerConfig, listing: Listing) -> None: ...
-
-    async def new_token(self, config: ServerConfig) -> bool:
-        """After a 401: refresh the login. False if that is not possible."""
-
-    def changed(self, server: McpServer) -> None:
-        """State or lists of the server have changed."""
-
-    def definitions_changed(self, server: McpServer, tools: list[str]) -> None:
-        """These tools have another definition than before."""
-
-    def hide(self, config: ServerConfig, text: str) -> str:
-        """A text without the secrets of the configuration."""
-
-    def log(self, server: str, text: str) -> None: ...
-
-    def log_message(self, server: str, params: Mapping[str, Any]) -> None: ...
-
-    def now(self) -> float: ...
 
 
 class McpServer:
@@ -83,6 +52,7 @@ class McpServer:
         self._crashes: deque[float] = deque()
         self._users = 0
         self._idle: asyncio.TimerHandle | None = None
+        self._idle_since = 0.0
         self._refreshing: asyncio.Task[None] | None = None
         self._stale = False  # the server has announced a change of its lists
         self._tasks: set[asyncio.Future[Any]] = set()
@@ -155,7 +125,6 @@ class McpServer:
     @contextmanager
     def _in_use(self) -> Iterator[None]:
         self._users += 1
-        self._stop_idle_timer()
         try:
             yield
         finally:
@@ -169,13 +138,16 @@ class McpServer:
         await self._connection()
 
     async def _connection(self) -> Connected:
-        if self._connected is not None and self._connected.connection.error is None:
-            return self._connected
-        if self._starting is None:
-            self._check_startable()
-            self._starting = asyncio.ensure_future(self._start())
-            self._starting.add_done_callback(self._start_ended)
-        return await asyncio.shield(self._starting)
+        while self._connected is None or self._connected.connection.error is not None:
+            if self._starting is None:
+                self._check_startable()
+                self._starting = asyncio.ensure_future(self._start())
+                self._starting.add_done_callback(self._start_ended)
+            starting = self._starting
+            await asyncio.wait({starting})  # unlike a shield, this does not pass on that the start was cancelled
+            if not starting.cancelled():
+                return starting.result()
+        return self._connected
 
     def _check_startable(self) -> None:
         if self._closed:
@@ -212,6 +184,9 @@ class McpServer:
             raise self._failed_start(made, McpError(f"It was not ready after {config.startup_timeout:g} s.")) from None
         except McpError as error:
             raise self._failed_start(made, error) from None
+        except Exception as error:  # a fault of tau that a server has found must not leave it starting for ever
+            log.exception("MCP server %s could not be started", self.name)
+            raise self._failed_start(made, McpError(f"Unforeseen: {type(error).__name__}")) from None
         except BaseException:
             for connection in made:
                 connection.kill()
@@ -235,7 +210,7 @@ class McpServer:
 
     def _failed_start(self, made: list[Connection], error: McpError) -> McpError:
         for connection in made:
-            self.stderr = stderr_of(connection) or self.stderr
+            self._keep_stderr(connection)
             words = connection.transport.last_words if isinstance(connection.transport, StdioTransport) else ""
             if words and words not in str(error):
                 error = McpError(f"{error} Its last words: {words}", code=error.code, login=error.login)
@@ -247,6 +222,9 @@ class McpServer:
         self._crashes.append(self._environment.now())
         self._set("failed", str(error))
         return McpError(f"The MCP server {self.name} could not be started: {error}", sent=False)
+
+    def _keep_stderr(self, connection: Connection) -> None:
+        self.stderr = self._environment.hide(self.config, stderr_of(connection)) or self.stderr
 
     def _start_ended(self, started: asyncio.Future[Connected]) -> None:
         self._starting = None
@@ -269,9 +247,10 @@ class McpServer:
         self._stop_idle_timer()
         if self._starting is not None:
             self._starting.cancel()
+            await asyncio.wait({self._starting})
         connected, self._connected = self._connected, None
         if connected is not None:
-            self.stderr = stderr_of(connected.connection)
+            self._keep_stderr(connected.connection)
             await connected.connection.close(grace_s)
 
     def terminate(self) -> None:
@@ -294,14 +273,26 @@ class McpServer:
 
     def kill(self) -> None:
         self._closed = True
+        if self._starting is not None:
+            self._starting.cancel()
         if self._connected is not None:
             self._connected.connection.kill()
 
     def _start_idle_timer(self) -> None:
-        if self._users == 0 and self._connected is not None and not self._closed:
-            self._stop_idle_timer()
-            loop = asyncio.get_running_loop()
-            self._idle = loop.call_later(self.config.idle_timeout, lambda: self._spawn(self._stop_if_idle()))
+        """Let the time run in which the server is not used. The timer itself is not restarted for every call."""
+        loop = asyncio.get_running_loop()
+        self._idle_since = loop.time()
+        if self._idle is None and self._connected is not None and not self._closed:
+            self._idle = loop.call_later(self.config.idle_timeout, self._idle_timer_ran)
+
+    def _idle_timer_ran(self) -> None:
+        self._idle = None
+        loop = asyncio.get_running_loop()
+        until = self._idle_since + self.config.idle_timeout
+        if self._users == 0 and loop.time() >= until:
+            self._spawn(self._stop_if_idle())
+        elif self._users == 0:
+            self._idle = loop.call_at(until, self._idle_timer_ran)
 
     def _stop_idle_timer(self) -> None:
         if self._idle is not None:
@@ -321,7 +312,7 @@ class McpServer:
                 self._refreshing = asyncio.create_task(self._refresh(self._connected))
                 self._keep(self._refreshing)
         elif method == "notifications/message":
-            self._environment.log_message(self.name, params)
+            self._environment.log_message(self.config, params)
 
     def noted(self, text: str) -> None:
         self._environment.log(self.name, self._environment.hide(self.config, text))
@@ -329,7 +320,7 @@ class McpServer:
     def disconnected(self, error: McpError) -> None:
         if self._connected is None:
             return  # while it starts: `_start` handles the error
-        self.stderr = stderr_of(self._connected.connection)
+        self._keep_stderr(self._connected.connection)
         self._connected = None
         self._stop_idle_timer()
         self._crashes.append(self._environment.now())
@@ -341,8 +332,8 @@ class McpServer:
             self._stale = False
             try:
                 listing = await fetch_listing(connected, self.config.startup_timeout, self._environment.now())
-            except McpError as error:
-                self._environment.log(self.name, f"its lists could not be fetched again: {error}")
+            except Exception as error:
+                self.noted(f"its lists could not be fetched again: {error}")
                 return
             self._use_listing(listing)
             self._environment.changed(self)
@@ -354,8 +345,9 @@ class McpServer:
         if before is not None:
             changed, _ = changed_tools(before.tools, listing.tools)
             if changed:
-                self._environment.log(self.name, f"the definitions of these tools have changed: {', '.join(changed)}")
-                self._environment.definitions_changed(self, changed)
+                self.noted(f"the definitions of these tools have changed: {', '.join(changed)}")
+            if names := changed_names(self.name, before.tools, listing.tools):
+                self._environment.names_changed(self, names)
 
     def _subscribe(self, connected: Connected) -> None:
         """Ask a modern server to announce changes of its lists. A legacy server does so without being asked.
@@ -379,10 +371,15 @@ class McpServer:
         if (state, error) == (self.state, self.error):
             return
         self.state, self.error = state, error
-        if state == "failed" and error not in self._reported:
-            self._reported.add(error)
-            log.warning("MCP server %s: %s", self.name, error)
+        if state == "failed":
+            self.report(error)
         self._environment.changed(self)
+
+    def report(self, problem: str) -> None:
+        """Log a problem, once."""
+        if problem not in self._reported:
+            self._reported.add(problem)
+            log.warning("MCP server %s: %s", self.name, problem)
 
     def _spawn(self, work: Awaitable[Any]) -> None:
         self._keep(asyncio.ensure_future(work))

@@ -18,16 +18,13 @@ LEVELS = ("warning", "error", "critical", "alert", "emergency")  # of `notificat
 
 
 class ServerLog:
-    """`hide` replaces secrets in a line."""
-
-    def __init__(self, agent_dir: Path, hide: Callable[[str], str] = str) -> None:
+    def __init__(self, agent_dir: Path) -> None:
         self.path = agent_dir / "mcp.log"
-        self._hide = hide
         self._minute = 0
         self._lines = 0
 
-    def message(self, server: str, params: Any) -> None:
-        """A log message of a server."""
+    def message(self, server: str, params: Any, hide: Callable[[str], str]) -> None:
+        """A log message of a server. `hide` replaces secrets."""
         level = params.get("level")
         if level in LEVELS:
             data = params.get("data")
@@ -35,30 +32,38 @@ class ServerLog:
                 text = data if isinstance(data, str) else encode(data).decode()
             except (BadRecord, TypeError):
                 text = "(unreadable)"
-            self.write(server, f"{level}: {text}")
+            if self._lines <= MAX_LINES_PER_MINUTE or self._is_next_minute():
+                self.write(server, f"{level}: {hide(text[:MAX_LINE_BYTES])}")
 
     def write(self, server: str, text: str) -> None:
         """Add a line. A failure has no effect."""
-        minute = int(time.time() // 60)
-        if minute != self._minute:
-            self._minute, self._lines = minute, 0
+        if self._is_next_minute():
+            self._minute, self._lines = _minute(), 0
         self._lines += 1
         if self._lines > MAX_LINES_PER_MINUTE:
             return
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        line = f"{stamp} {server} {self._hide(safe_text(text, MAX_LINE_BYTES)).replace(chr(10), ' ')}\n"
+        line = f"{stamp} {server} {safe_text(text, MAX_LINE_BYTES).replace(chr(10), ' ')}\n"
         try:
             self._append(line.encode("utf-8", "replace"))
         except OSError:
             return
 
+    def _is_next_minute(self) -> bool:
+        return _minute() != self._minute
+
     def _append(self, line: bytes) -> None:
         handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0), 0o600)
         try:
-            if os.fstat(handle).st_size + len(line) > MAX_BYTES:
-                os.replace(self.path, self.path.with_name("mcp.log.1"))
-                os.close(handle)
-                handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-            os.write(handle, line)
+            is_full = os.fstat(handle).st_size + len(line) > MAX_BYTES
+            if not is_full:
+                os.write(handle, line)
         finally:
             os.close(handle)
+        if is_full:
+            os.replace(self.path, self.path.with_name("mcp.log.1"))
+            self._append(line)
+
+
+def _minute() -> int:
+    return int(time.time() // 60)

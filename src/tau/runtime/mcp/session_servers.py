@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from tau.errors import CommandError, ToolError
@@ -16,7 +16,7 @@ from tau.mcp.config import ServerConfig
 from tau.mcp.definitions import PromptDefinition, ToolDefinition, shown
 from tau.mcp.exposure import OfferedTool, is_selected, prompt_section, resolve_auto, tool_exposure
 from tau.mcp.messages import McpError
-from tau.mcp.names import PREFIX, prompt_command, tool_names
+from tau.mcp.names import PREFIX, passes_for_another, prompt_command, tool_names
 from tau.mcp.search import SearchableTool
 from tau.records.base import UNSET, Value
 from tau.records.events import McpServerUpdate
@@ -115,7 +115,11 @@ class SessionServers:
         if name == SEARCH_NAME:
             return True
         if name in RESOURCE_NAMES:
-            return all(server.config.trust_annotations for server in self.with_resources())
+            return all(
+                server.config.trust_annotations
+                for server in self._active()
+                if server.listing is None or server.listing.resources
+            )
         self._update()
         return name in self._read_only
 
@@ -137,7 +141,7 @@ class SessionServers:
         if not self._dirty and window == self._window:
             return
         self._dirty, self._window = False, window
-        found = [pair for server in self._active() for pair in self._offered_by(server)]
+        found = self._offered()
         auto = resolve_auto([offered for _, offered in found], window)
         self._catalogue = found
         direct: dict[str, Tool] = {}
@@ -155,15 +159,25 @@ class SessionServers:
         self._hidden = {name: tool for name, tool in deferred.items() if name not in loaded}
         self._tools = {**direct, **{tool.name: tool for tool in extra}, **loaded}
 
-    def _offered_by(self, server: McpServer) -> list[tuple[McpServer, OfferedTool]]:
+    def _offered(self) -> list[tuple[McpServer, OfferedTool]]:
+        """The tools of all servers, each under a name that no other has."""
+        found: dict[str, tuple[McpServer, OfferedTool]] = {}
+        configured = [server.name for server in self._servers.values()]
+        for server in self._active():
+            for offered in self._offered_by(server):
+                if offered.name in found or passes_for_another(offered.name, server.name, configured):
+                    server.report(f"its tool {shown(offered.definition.name)} has the name of another tool: left out")
+                else:
+                    found[offered.name] = server, offered
+        return list(found.values())
+
+    def _offered_by(self, server: McpServer) -> Iterator[OfferedTool]:
         definitions: list[ToolDefinition] = server.listing.tools if server.listing is not None else []
         names = tool_names(server.name, [definition.name for definition in definitions])
-        found: list[tuple[McpServer, OfferedTool]] = []
         for definition in definitions:
             name, exposure = names[definition.name], tool_exposure(server.config, definition.name)
             if exposure != "hidden" and is_selected(name, self._choice.wanted, self._choice.excluded):
-                found.append((server, OfferedTool(name, server.name, definition, exposure)))
-        return found
+                yield OfferedTool(name, server.name, definition, exposure)
 
     def _active(self) -> list[McpServer]:
         return [server for server in self._servers.values() if server.config.enabled]
@@ -309,10 +323,9 @@ class SessionServers:
             )
         )
 
-    def definitions_changed(self, server: McpServer, tools: list[str]) -> None:
-        names = tool_names(server.name, [tool.name for tool in server.listing.tools]) if server.listing else {}
-        for tool in tools:
-            self._port.revoke_permission(names.get(tool, tool))
+    def names_changed(self, server: McpServer, names: list[str]) -> None:
+        for name in names:
+            self._port.revoke_permission(name)
 
     # End.
 

@@ -17,7 +17,7 @@ class Owner(Protocol):
 
     def changed(self, server: McpServer) -> None: ...
 
-    def definitions_changed(self, server: McpServer, tools: list[str]) -> None: ...
+    def names_changed(self, server: McpServer, names: list[str]) -> None: ...
 
 
 class Owners:
@@ -39,9 +39,9 @@ class Owners:
         for owner in list(self._owners):
             owner.changed(server)
 
-    def definitions_changed(self, server: McpServer, tools: list[str]) -> None:
+    def names_changed(self, server: McpServer, names: list[str]) -> None:
         for owner in list(self._owners):
-            owner.definitions_changed(server, tools)
+            owner.names_changed(server, names)
 
 
 class _Shared:

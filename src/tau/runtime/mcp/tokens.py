@@ -7,6 +7,7 @@ neither read nor written.
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Mapping
 from hashlib import sha256
@@ -29,13 +30,22 @@ class Tokens:
     def __init__(self, agent_dir: Path, environment: Mapping[str, str]) -> None:
         self.path = agent_dir / FILE_NAME
         self._environment = environment
+        self._read: tuple[tuple[int, ...], dict[str, Any]] | None = None  # the entries, and what the file was then
 
     def entry(self, config: ServerConfig) -> dict[str, Any] | None:
         """The stored login of a server at its address. Blocks."""
         if not config.url or not self.path.exists():
             return None
-        entry = AuthFile(self.path).read().get(config.name)
-        return entry if isinstance(entry, dict) and entry.get("url") == config.url else None
+        return _entry_for(config, AuthFile(self.path).read())
+
+    async def _current(self, config: ServerConfig) -> dict[str, Any] | None:
+        """The same for every request: the file is read only if it has changed."""
+        state = _state_of(self.path)
+        if state is None:
+            return None
+        if self._read is None or self._read[0] != state:
+            self._read = state, await run_in_thread(lambda: AuthFile(self.path).read(), "mcp token")
+        return _entry_for(config, self._read[1])
 
     def account(self, config: ServerConfig) -> str:
         """A hash that identifies the login, for the cache; empty without one. Blocks."""
@@ -46,7 +56,7 @@ class Tokens:
 
     async def access_token(self, config: ServerConfig) -> str | None:
         """A valid token; None if there is no login, or it cannot be refreshed."""
-        entry = await run_in_thread(lambda: self.entry(config), "mcp token")
+        entry = await self._current(config)
         login = OAuthLogin.of(entry)
         if entry is None or login is None:
             return None
@@ -56,7 +66,7 @@ class Tokens:
 
     async def refresh(self, config: ServerConfig) -> bool:
         """The server rejects the token: get another one. False if that is not possible."""
-        entry = await run_in_thread(lambda: self.entry(config), "mcp token")
+        entry = await self._current(config)
         login = OAuthLogin.of(entry)
         if entry is None or login is None:
             return False
@@ -71,6 +81,8 @@ class Tokens:
         except (BadRecord, ModelError) as error:
             log.info("the login to the MCP server %s could not be refreshed: %s", config.name, error)
             return None
+        if await self._current(config) is None:
+            return None  # the user has logged in to another address under this name: its token is not for this one
         token: str = fresh.access
         return token
 
@@ -85,3 +97,17 @@ class Tokens:
             return False
         AuthFile(self.path).change(name, None)
         return True
+
+
+def _entry_for(config: ServerConfig, entries: Mapping[str, Any]) -> dict[str, Any] | None:
+    entry = entries.get(config.name)
+    return entry if isinstance(entry, dict) and entry.get("url") == config.url else None
+
+
+def _state_of(path: Path) -> tuple[int, ...] | None:
+    """What differs after a change of the file; None if there is none."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size

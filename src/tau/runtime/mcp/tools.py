@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from tau.core.checks.schema import without_patterns
 from tau.errors import ToolError
-from tau.mcp.definitions import safe_text, shown
+from tau.mcp.definitions import ToolDefinition, safe_text, shown
 from tau.mcp.exposure import OfferedTool
 from tau.mcp.messages import McpError, progress_text
-from tau.mcp.results import CallResult, Part, TextPart, parse_call_result, resource_part
+from tau.mcp.results import CallResult, Part, TextPart, content_parts, parse_call_result
 from tau.mcp.search import MAX_RESULTS, SearchableTool, find_tools
 from tau.records.base import encode
 from tau.records.events import Outcome
@@ -68,8 +69,16 @@ def server_tool(servers: Servers, server: McpServer, offered: OfferedTool) -> To
         snippet="",
         parameters=definition.input_schema,
         run=run,
-        schema_for=(lambda arguments: {}) if definition.unchecked else None,
+        schema_for=_checked_schema(definition),
     )
+
+
+def _checked_schema(definition: ToolDefinition) -> Callable[[dict[str, Any]], dict[str, Any]] | None:
+    """What arguments are checked against, if that is not the schema for the model. The server checks patterns."""
+    if definition.unchecked:
+        return lambda arguments: {}
+    schema = without_patterns(definition.input_schema)
+    return None if schema == definition.input_schema else lambda arguments: schema
 
 
 async def call_tool(
@@ -161,7 +170,7 @@ def resource_tools(servers: Servers) -> list[Tool]:
         return await _list(servers, arguments, "resources/templates/list", "resourceTemplates", "uriTemplate")
 
     async def read(arguments: dict[str, Any], context: ToolContext) -> Outcome:
-        parts = await read_resource(servers.server(arguments["server"]), arguments["uri"])
+        parts = await read_resource(_resource_server(servers, arguments["server"]), arguments["uri"])
         blocks, file = await ResultWriter(context.machine, resize=context.resize).blocks(parts)
         details = {"server": arguments["server"], "uri": arguments["uri"], **({"file": file} if file else {})}
         return Outcome(blocks or [Text("(empty)")], {"mcp": details})
@@ -186,7 +195,7 @@ async def _list(servers: Servers, arguments: dict[str, Any], method: str, member
     named, cursor = arguments.get("server"), arguments.get("cursor")
     if cursor and not named:
         raise ToolError("A cursor needs the server that it belongs to.")
-    asked = [servers.server(named)] if named else servers.with_resources()
+    asked = [_resource_server(servers, named)] if named else servers.with_resources()
     lines: list[str] = []
     for server in asked:
         try:
@@ -207,6 +216,14 @@ async def _list(servers: Servers, arguments: dict[str, Any], method: str, member
     return Outcome([Text("\n".join(lines) or "There are none.")])
 
 
+def _resource_server(servers: Servers, name: str) -> McpServer:
+    """A server that may have resources. Others are not asked: a question about resources did not name them."""
+    server = servers.server(name)
+    if server.listing is not None and not server.listing.resources:
+        raise ToolError(f"The MCP server {server.name} has no resources.")
+    return server
+
+
 def _resource_line(server: str, item: Any, address: str) -> str:
     uri = item.get(address) if isinstance(item, Mapping) else None
     if not isinstance(uri, str) or uri.startswith("ui://"):
@@ -222,5 +239,5 @@ async def read_resource(server: McpServer, uri: str) -> list[Part]:
     except McpError as error:
         raise ToolError(_with_server(server.name, error)) from None
     contents = result.get("contents") if isinstance(result, Mapping) else None
-    found = [resource_part(item) for item in (contents if isinstance(contents, list) else []) if isinstance(item, dict)]
-    return [part for part in found if part is not None] or [TextPart("(empty)")]
+    items = [{"type": "resource", "resource": item} for item in (contents if isinstance(contents, list) else [])]
+    return content_parts(items) or [TextPart("(empty)")]

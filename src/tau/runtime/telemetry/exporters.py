@@ -20,7 +20,8 @@ FLUSH_THREAD: Final = "telemetry-flush"
 SENDING_THREADS: Final = ("Otel", FLUSH_THREAD)  # the first are those of the SDK
 
 logger = logging.getLogger("tau.telemetry")
-_USER_OF_URL = re.compile(r"//[^/@\s]*@")
+_USER_OF_URL = re.compile(r"//[^/\s]*@")
+_QUERY = re.compile(r"\?[^\s)'\"]+")  # some receivers take their key there
 
 
 def exporter(signal: str, environment: Mapping[str, str], *, offline: bool) -> Any:
@@ -101,7 +102,8 @@ class _OneWarning(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         if not self._said:
             self._said = True
-            logger.warning("telemetry cannot be sent: %s", _USER_OF_URL.sub("//", record.getMessage())[:300])
+            text = _QUERY.sub("?…", _USER_OF_URL.sub("//", record.getMessage()))
+            logger.warning("telemetry cannot be sent: %s", text[:300])
 
 
 class _OfExporters(logging.Filter):

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 from tau.core.packages.sources import GitSource
-from tau.store.files import make_folder
+from tau.store.files import make_folder, read_small
 from tau.store.packages.errors import PackageError
 from tau.store.packages.npm import NpmProgram, install_dependencies
 from tau.store.packages.npm_lock import Packages
@@ -159,9 +159,9 @@ class GitFolder:
 
 def _dependencies(folder: Path) -> list[str]:
     try:
-        content = json.loads((folder / "package.json").read_text(encoding="utf-8"))
+        content = json.loads(read_small(folder / "package.json"))  # may be a link, to a file without end
         names = content.get("dependencies") if isinstance(content, dict) else None
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return []
     return list(names) if isinstance(names, dict) else []
 
