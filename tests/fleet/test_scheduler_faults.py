@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import statistics
 
 import pytest
 
@@ -18,7 +19,7 @@ from tau.core.fleet.scheduler import (
     StopAttempt,
     Work,
 )
-from tau.core.fleet.windows import GROWS_AFTER_S, Window
+from tau.core.fleet.windows import GROWS_AFTER_S, RECOVERY_S, Window
 
 
 def two(**limits: int) -> Scheduler:
@@ -118,10 +119,11 @@ def test_refusals_of_what_was_running_before_do_not_halve_again() -> None:
     window.refused(0.0, 40)
     for second in range(1, 20):
         window.refused(float(second), 40)
-    assert window.size(20.0) == 20
+    assert window.size(19.0) == 20
     window.refused(21.0, 20)
     assert window.size(21.0) == 10
-    assert window.size(21.0 + 3 * GROWS_AFTER_S) == 13
+    assert window.size(21.0 + RECOVERY_S) == 18
+    assert window.size(21.0 + RECOVERY_S + 3 * GROWS_AFTER_S) == 21
 
 
 def test_a_window_settles_where_the_provider_refuses() -> None:
@@ -149,5 +151,5 @@ def test_a_window_settles_where_the_provider_refuses() -> None:
         take(scheduler.tick(now))
         if now > 1800:
             sizes.append(len(running))
-    assert min(sizes) >= 10
-    assert 16 <= max(sizes) <= 24
+    assert 16 <= statistics.mean(sizes) <= 24
+    assert max(sizes) <= 24

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 import random
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -27,11 +28,14 @@ class World:
         self.current: dict[str, int] = {}
         self.alive: set[str] = set()
         self.names = 0
-        self.spent = 0.0
+        self.closed: dict[str, float] = {}  # until when a provider wants no requests
         self.limits = Limits(concurrency=max(4, workers * 5), per_provider=workers * 3, per_repo=40, max_cost=max_cost)
         self.work = {one.id: one for one in (self._work(number) for number in range(tasks))}
         self.scheduler = Scheduler(self.work.values(), self.limits)
         self.running: dict[str, tuple[int, str]] = {}
+        self.at_worker: defaultdict[str, dict[str, int]] = defaultdict(dict)  # the same, by worker
+        self.by_provider: Counter[str] = Counter()
+        self.by_repo: Counter[str] = Counter()
         self._wanted = workers
         for _ in range(workers):
             self.later(self.random.random() * 5, self.join)
@@ -82,9 +86,8 @@ class World:
         if self.random.random() < 0.6:
             self.act(self.scheduler.lost(name, self.now))
         else:
-            for task, (number, worker) in list(self.running.items()):
-                if worker == name:  # its late lines
-                    self.later(self.random.random() * 200, lambda task=task, number=number: self.late(task, number))
+            for task, number in self.at_worker[name].items():  # its late lines
+                self.later(self.random.random() * 200, lambda task=task, number=number: self.late(task, number))
         self.later(self.random.random() * 20, self.join)
 
     def late(self, task: str, number: int) -> None:
@@ -93,8 +96,7 @@ class World:
 
     def beat(self, name: str) -> None:
         if name in self.alive:
-            mine = [(task, number) for task, (number, worker) in self.running.items() if worker == name]
-            self.act(self.scheduler.beat(name, mine, self.now))
+            self.act(self.scheduler.beat(name, list(self.at_worker[name].items()), self.now))
             self.later(10, lambda: self.beat(name))
 
     def tick(self) -> None:
@@ -110,33 +112,56 @@ class World:
             elif isinstance(act, Final):
                 assert act.task not in self.final, f"{act.task} is final twice"
                 self.final[act.task] = act.outcome
-                self.current.pop(act.task, None)
+                self.forget(act.task)
             elif isinstance(act, Again):
-                self.current.pop(act.task, None)
+                self.forget(act.task)
             elif isinstance(act, StopAttempt) and self.running.get(act.task) == (act.number, act.worker):
-                self.running.pop(act.task)
+                self.leave(act.task)
 
     def start(self, act: Start) -> None:
         assert act.task not in self.final, "a final task is started"
         assert act.task not in self.current, "two attempts of one task count"
+        work = self.work[act.task]
         self.current[act.task] = act.number
+        self.by_provider[work.provider] += 1
+        self.by_repo[work.repo] += 1
+        self.leave(act.task)
         self.running[act.task] = (act.number, act.worker)
+        self.at_worker[act.worker][act.task] = act.number
         assert len(self.current) <= self.limits.concurrency
-        for provider in PROVIDERS:
-            assert self.limits.per_provider is not None
-            assert sum(self.work[task].provider == provider for task in self.current) <= self.limits.per_provider
+        assert self.limits.per_provider is not None and self.limits.per_repo is not None
+        assert self.by_provider[work.provider] <= self.limits.per_provider
+        assert self.by_repo[work.repo] <= self.limits.per_repo
+        assert self.now >= self.closed.get(work.provider, 0.0), "a provider that asked for a pause gets a task"
         self.later(self.random.random(), lambda: self.begin(act))
+
+    def forget(self, task: str) -> None:
+        """The current attempt of a task counts no longer."""
+        if self.current.pop(task, None) is not None:
+            self.by_provider[self.work[task].provider] -= 1
+            self.by_repo[self.work[task].repo] -= 1
+
+    def leave(self, task: str) -> None:
+        """No worker works on the attempt that was running last."""
+        if (last := self.running.pop(task, None)) is not None:
+            self.at_worker[last[1]].pop(task, None)
 
     def begin(self, act: Start) -> None:
         if act.worker not in self.alive:
             return
         self.act(self.scheduler.begun(act.task, act.number, self.now))
         if self.random.random() < 0.02:
-            self.act(self.scheduler.limited(self.work[act.task].provider, self.now))
+            self.refuse(self.work[act.task].provider)
         took = self.random.expovariate(1 / 30) if self.random.random() < 0.97 else 1e6
         outcome: Outcome = self.random.choice(["done", "done", "solved", "unsolved", "failed"])
         transient = outcome == "failed" and self.random.random() < 0.7
         self.later(took, lambda: self.finish_at(act, outcome, transient))
+
+    def refuse(self, provider: str) -> None:
+        """A provider answers 429, sometimes with the time after which it wants to be asked again."""
+        pause = self.random.choice([0.0, 0.0, 5.0, 20.0])
+        self.closed[provider] = max(self.closed.get(provider, 0.0), self.now + pause)
+        self.act(self.scheduler.limited(provider, self.now, pause))
 
     def finish_at(self, act: Start, outcome: Outcome, transient: bool) -> None:
         if act.worker in self.alive:
@@ -150,7 +175,7 @@ class World:
         acts = self.scheduler.done(task, number, outcome, cost, self.now, transient=transient)
         assert counted or not acts, "a result of an attempt that no longer counts was taken"
         if self.running.get(task, (0, ""))[0] == number:
-            self.running.pop(task)
+            self.leave(task)
         self.act(acts)
         if self.limits.max_cost is not None:
             assert self.scheduler.spent <= self.limits.max_cost + 1e-6

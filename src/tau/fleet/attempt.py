@@ -6,26 +6,32 @@ import asyncio
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext, suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import tau
+from tau.core.fleet.tasks import COMMAND_TIMEOUT_S
 from tau.core.models.failures import is_transient
 from tau.errors import TauError
+from tau.fleet.attempt_files import PROMPTS_BEGUN, WORK_FOLDER, copy_files, create_draft, store
+from tau.fleet.attempt_log import AttemptLog
 from tau.fleet.capacity import is_disk_full
 from tau.fleet.git import GitError
 from tau.fleet.mirror import mirror_of
 from tau.fleet.probe import sandbox_problem
+from tau.fleet.refusals import Refusals
+from tau.fleet.takeover import INTERRUPTED, Lost, held, take_over
 from tau.fleet.task_inputs import read_attachments, remaining, used_up
+from tau.fleet.variables import WorkerVariables
 from tau.fleet.workspace import WorkFolder
-from tau.records.base import encode, replace
+from tau.records.base import replace
+from tau.records.budgets import Budget
 from tau.records.events import AutoRetryStart, MessageEnd
 from tau.records.fleet import (
     CheckResult,
     FromWorker,
-    Limited,
     Order,
     Outcome,
     Progress,
@@ -39,9 +45,7 @@ from tau.runtime.telemetry import names
 if TYPE_CHECKING:
     from tau.runtime.telemetry.workflow import WorkflowTelemetry
 
-COMMAND_TIMEOUT_S = 600.0
 TAIL_BYTES = 64 * 1024
-REFUSED = ("429", "529", "rate limit", "rate_limit", "too many requests", "overloaded")
 
 Say = Callable[[FromWorker], None]
 
@@ -58,21 +62,19 @@ class TaskFailed(Exception):
         self.outcome: Outcome = outcome
 
 
-def _is_refusal(error: str) -> bool:
-    """True if a provider refused a request because there were too many."""
-    return any(word in error.lower() for word in REFUSED)
-
-
 class AttemptRun:
     """`root` is the folder of the fleet on this machine; `say` sends a line to the coordinator."""
 
-    def __init__(self, order: Order, root: Path, say: Say, environment: Mapping[str, str]) -> None:
+    def __init__(self, order: Order, root: Path, say: Say, variables: WorkerVariables) -> None:
         self._order = order
         self._root = root
         self._say = say
-        self._environment = environment
+        self._variables = variables
         self._folder = Path(order.folder)
         self._draft = self._folder.with_name(f"{self._folder.name}.partial")
+        self._log = AttemptLog(self._draft / "worker.log", variables.mask)
+        self._refusals = Refusals(order, say)
+        self._limits: Budget = order.task.budget  # of the current prompt
         self.work = WorkFolder(order, root)
         self.transient = False
         self.uncounted = False
@@ -84,10 +86,26 @@ class AttemptRun:
 
     async def run(self) -> Result:
         """Work to the end; whatever fails becomes the outcome. Cancelling it stops the agent and keeps nothing."""
-        shutil.rmtree(self._draft, ignore_errors=True)
-        self._draft.mkdir(parents=True, mode=0o700)
+        create_draft(self._draft)
         if self._order.dry_run:
             return await self._rehearse()
+        with self._log.is_current(), self._lock():
+            await self._run()
+            self._log.note(f"{self.result.outcome}" + (f": {self.result.error}" if self.result.error else ""))
+            try:
+                await asyncio.to_thread(store, self._draft, self._folder, self.result)
+            except OSError:
+                self._make_room()
+                raise
+        return self.result
+
+    def _lock(self) -> AbstractContextManager[Any]:
+        """Held by the process, so that an attempt that continues this one knows when it is gone."""
+        order = self._order
+        return held(self._root, order.task.id, order.number) if order.after_loss == "continue" else nullcontext()
+
+    async def _run(self) -> None:
+        self._log.note(f"attempt {self._order.number} of {self._order.task.id}, process {os.getpid()}")
         try:
             with self._telemetry() or nullcontext() as telemetry:
                 await self._work(telemetry)
@@ -101,22 +119,17 @@ class AttemptRun:
                 self._make_room()
                 raise
             self._set(outcome="failed", error=str(error) or type(error).__name__)
-        try:
-            await asyncio.to_thread(self._keep)
-        except OSError:
-            self._make_room()
-            raise
-        return self.result
 
     def _telemetry(self) -> WorkflowTelemetry | None:
         """The span of this attempt, if the environment asks for telemetry."""
-        if not self._environment.get("TAU_TELEMETRY"):
+        environment = self._variables.environment(self._order.task)
+        if not environment.get("TAU_TELEMETRY"):
             return None
         from tau.runtime.telemetry.workflow import begin_workflow
 
         order = self._order
         about = {names.FLEET_RUN: order.run, names.FLEET_TASK: order.task.id or "", names.FLEET_ATTEMPT: order.number}
-        return begin_workflow("fleet_task", "fleet", about, self._environment)
+        return begin_workflow("fleet_task", "fleet", about, environment)
 
     def _make_room(self) -> None:
         shutil.rmtree(self._draft, ignore_errors=True)
@@ -124,16 +137,17 @@ class AttemptRun:
     async def _work(self, telemetry: WorkflowTelemetry | None) -> None:
         task, started = self._order.task, time.monotonic()
         await self._check_machine()
-        await self.work.prepare(await mirror_of(self._order, self._root))
+        lost = await self._prepare()
         self._set(base=self.work.base)
         async with self._open(telemetry) as agent:
+            self._watch(agent)
             self._set(model=f"{agent.model.provider}/{agent.model.id}" if agent.model else "")
-            if task.setup is not None:
+            if task.setup is not None and (lost is None or not lost.has_set_up):
                 code, tail = await self._command(agent, task.setup, "setup.log")
                 if code:
                     raise TaskFailed(f"setup ended with {code}: {tail[-300:].strip()}", transient=is_transient(tail))
             setup_done = time.monotonic()
-            outcome = await self._ask(agent)
+            outcome = await self._ask(agent, lost)
             asked = time.monotonic()
             self._set(seconds=Seconds(setup=setup_done - started, run=asked - setup_done))
             await self._take_patch()
@@ -144,7 +158,27 @@ class AttemptRun:
                 self._set(seconds=replace(self.result.seconds, check=time.monotonic() - asked))
             self._set(outcome=outcome, session="session.jsonl")
         if isinstance(task.output, dict):
-            await asyncio.to_thread(self._copy_files, task.output["files"])
+            await asyncio.to_thread(copy_files, self.work.path, task.output["files"], self._draft / "files")
+
+    async def _prepare(self) -> Lost | None:
+        """Make the work folder, or take up that of a lost attempt."""
+        lost = await take_over(self._order, self._root)
+        if lost is None:
+            await self.work.prepare(await mirror_of(self._order, self._root))
+        else:
+            await self.work.take_up(lost.work)
+            await asyncio.to_thread(lost.copy_to, self._draft)
+        if self._order.after_loss == "continue":
+            (self._draft / WORK_FOLDER).write_text(str(self.work.path))
+        continued = "" if lost is None else f", continues attempt {self._order.continues}"
+        self._log.note(f"works in {self.work.path}{continued}")
+        return lost
+
+    def _watch(self, agent: tau.Agent) -> None:
+        """See the responses of the provider, and what happens."""
+        handle = agent._require_handle()
+        handle.extensions.on("after_provider_response", "<fleet>", self._refusals.on_response)
+        agent.subscribe(lambda event: self._on_event(agent, event))
 
     def _open(self, telemetry: WorkflowTelemetry | None) -> Any:
         task = self._order.task
@@ -165,27 +199,25 @@ class AttemptRun:
             str(self.work.path),
             session=str(self._draft / "session.jsonl"),
             agent_dir=self._root / "agent",
-            env=self._variables(),
-            settings=task.settings,
+            env=self._variables.environment(task),
+            settings=self._variables.settings(task),
             extensions=task.extensions,
             find_extensions=False,
             trust=False,
             budget=task.budget,
             permissions=task.permissions,
             sandbox=None if sandbox == "none" else sandbox,
-            on_event=self._on_event,
             telemetry=telemetry or False,
             **given,
         )
 
-    def _variables(self) -> dict[str, str]:
-        """Keys, proxies and what programs need; of other variables only those that the task names."""
-        named = {name: os.environ[name] for name in self._order.task.env if name in os.environ}
-        return {**self._environment, **named}
-
-    def _on_event(self, event: Any) -> None:
-        if isinstance(event, AutoRetryStart) and _is_refusal(event.error_message):
-            self._say(Limited(self._order.task.provider or (self._order.task.model or "").partition("/")[0]))
+    def _on_event(self, agent: tau.Agent, event: Any) -> None:
+        if isinstance(event, AutoRetryStart):
+            self._log.note(f"retry {event.attempt} after {event.delay_ms} ms: {event.error_message}")
+            if self._refusals.on_retry(event) and self._limits.time_limit is not None:  # its clock stands still
+                wait = event.delay_ms / 1000
+                self._limits = replace(self._limits, time_limit=self._limits.time_limit + wait)
+                agent._require_handle().set_budget(self._limits)
         elif isinstance(event, MessageEnd) and isinstance(event.message, Assistant):
             self._charge(event.message)
 
@@ -195,32 +227,47 @@ class AttemptRun:
         if self._spent:
             self._say(Progress(self._order.attempt, self._spent, answer.usage.total_tokens))
 
-    async def _ask(self, agent: tau.Agent) -> Outcome:
+    async def _ask(self, agent: tau.Agent, lost: Lost | None) -> Outcome:
         task = self._order.task
         texts = [task.prompt] if isinstance(task.prompt, str) else task.prompt
         if task.prompt_file is not None:
             texts = [await asyncio.to_thread(Path(task.prompt_file).read_text)]
         attached, images = await asyncio.to_thread(read_attachments, task.attachments)
+        # The prompt that was interrupted is in the session already, unless it was lost before it was stored.
+        interrupted = lost is not None and lost.prompts > 0 and bool(agent.messages())
+        first = lost.prompts - 1 if lost is not None and interrupted else 0
         started = time.monotonic()
-        for at, text in enumerate(texts):
-            if at:
-                agent._require_handle().set_budget(remaining(task.budget, self.result, time.monotonic() - started))
+        for at, text in list(enumerate(texts))[first:]:
+            if at > first:
+                seconds = time.monotonic() - started - self._refusals.waited
+                self._limits = remaining(task.budget, self.result, seconds)
+                agent._require_handle().set_budget(self._limits)
+            if self._order.after_loss == "continue":
+                (self._draft / PROMPTS_BEGUN).write_text(str(at + 1))
+            is_last = at == len(texts) - 1
+            is_first = at == 0 and not interrupted
+            prompt = INTERRUPTED if interrupted and at == first else attached + text if is_first else text
+            self._log.note(f"prompt {at + 1} of {len(texts)}")
             result = await agent.prompt(
-                text if at else attached + text,
-                () if at else images,
-                output_schema=task.output_schema if at == len(texts) - 1 else None,
+                prompt, images if is_first else (), output_schema=task.output_schema if is_last else None
             )
             self._count(agent, result)
-            if at < len(texts) - 1 and result.ok and (limit := used_up(task.budget, self.result)) is not None:
-                self._set(error=f"The budget of the task was used up: {limit}.")
-                return "limited"
-            if result.exceeded is not None:
-                self._set(error=result.error)
-                return "limited"
-            if not result.ok:
-                error = result.error or "The run failed."
-                raise TaskFailed(error, transient=is_transient(error), uncounted=_is_refusal(error))
+            if (outcome := self._outcome(result, is_last=is_last)) is not None:
+                return outcome
         return "done"
+
+    def _outcome(self, result: Any, *, is_last: bool) -> Outcome | None:
+        """What a prompt that has ended means for the task; None if it goes on. Raises TaskFailed."""
+        if result.exceeded is not None:
+            self._set(error=result.error)
+            return "limited"
+        if not result.ok:
+            error = result.error or "The run failed."
+            raise TaskFailed(error, transient=is_transient(error), uncounted=self._refusals.on_failure(error))
+        if not is_last and (limit := used_up(self._order.task.budget, self.result)) is not None:
+            self._set(error=f"The budget of the task was used up: {limit}.")
+            return "limited"
+        return None
 
     def _count(self, agent: tau.Agent, result: Any) -> None:
         turns = sum(isinstance(message, Assistant) for message in result.messages)
@@ -247,6 +294,7 @@ class AttemptRun:
         """Run a command where the agent works, in the same sandbox. Returns its code and the end of its output."""
         async with asyncio.timeout(COMMAND_TIMEOUT_S):
             done = await agent.bash(command, exclude_from_context=True)
+        self._log.note(f"{log.removesuffix('.log')} ended with {done.exit_code}")
         tail = done.output.encode(errors="replace")[-TAIL_BYTES:]
         (self._draft / log).write_bytes(tail)
         code = done.exit_code
@@ -261,36 +309,8 @@ class AttemptRun:
         if output == "branch":
             await self.work.commit()
 
-    def _copy_files(self, patterns: list[str]) -> None:
-        inside = self.work.path.resolve()
-        for pattern in patterns:
-            for found in self.work.path.glob(pattern):
-                # A link of the agent may lead out of its folder, to files that it could not read itself.
-                if found.is_file() and found.resolve().is_relative_to(inside) and not found.is_symlink():
-                    to = self._draft / "files" / found.relative_to(self.work.path)
-                    to.parent.mkdir(parents=True, exist_ok=True)
-                    shutil.copyfile(found, to)
-
     def _set(self, **changes: Any) -> None:
         self.result = replace(self.result, **changes)
-
-    def _keep(self) -> None:
-        """Write the result, make everything durable, and give the folder its final name."""
-        (self._draft / "result.json").write_bytes(encode(self.result) + b"\n")
-        for path in [*self._draft.rglob("*"), self._draft]:
-            with suppress(OSError):
-                handle = os.open(path, os.O_RDONLY)
-                try:
-                    os.fsync(handle)
-                finally:
-                    os.close(handle)
-        with suppress(FileExistsError, OSError):
-            self._draft.rename(self._folder)
-        handle = os.open(self._folder.parent, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
     async def _rehearse(self) -> Result:
         """A dry run: everything that an attempt needs, and nothing else. The result says what is missing."""
@@ -309,7 +329,7 @@ class AttemptRun:
     async def _check_machine(self) -> None:
         """Raises TaskFailed if this machine lacks the sandbox or a variable."""
         task = self._order.task
-        if missing := [name for name in task.env if name not in os.environ]:
+        if missing := self._variables.missing(task):
             raise TaskFailed(f"env: this worker has no variable {', '.join(missing)}")
         if (problem := await sandbox_problem(task.sandbox or self._order.sandbox)) is not None:
             raise TaskFailed(f"sandbox: {problem}")

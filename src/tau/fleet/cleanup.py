@@ -13,9 +13,9 @@ from tau.fleet.git import GitError, git
 from tau.fleet.workspace import locked
 
 
-async def clean_up(root: Path, tasks: Iterable[NamedTask], keep: str) -> None:
-    """`root` is the folder of local workers, which have ended. `keep` is as in FleetConfig."""
-    if keep == "never":
+async def clean_up(root: Path, tasks: Iterable[NamedTask], *, keeps: bool) -> None:
+    """`root` is the folder of local workers, which have ended. `keeps`: the work folders that are left stay."""
+    if not keeps:
         await asyncio.to_thread(shutil.rmtree, root / "work", True)
     repos = {
         task.task.repo for task in tasks if task.task.repo is not None and task.task.workspace in (None, "worktree")

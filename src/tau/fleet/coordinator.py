@@ -11,14 +11,16 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Literal
 
 from tau import __version__
+from tau.core.fleet.attempt_ids import attempt_id, attempt_parts
 from tau.core.fleet.scheduler import Act, Again, Final, Limits, Scheduler, Start, StopAttempt, Work
-from tau.core.fleet.tasks import NamedTask
+from tau.core.fleet.tasks import NamedTask, longest_attempt
 from tau.errors import UsageError
+from tau.fleet.adoption import Orphans, orphan_folder
 from tau.fleet.engines import Engine, Lost
 from tau.fleet.folder import FleetFolder
 from tau.fleet.outbox import Outbox
@@ -55,6 +57,18 @@ class FleetOptions(Value):
     keep: str = "never"
     drain_s: float = 600.0
     mirror: str | None = None
+    after_loss: Literal["restart", "continue"] = "restart"
+    orphans: Literal["stop", "keep"] = "stop"
+
+
+class Inherited(Value):
+    """What an earlier coordinator has left: attempts that are lost (task and number), and workers that live on."""
+
+    lost: Mapping[str, int] = {}
+    orphans: Orphans = {}
+
+
+NOTHING = Inherited()
 
 
 class Coordinator:
@@ -69,25 +83,48 @@ class Coordinator:
         options: FleetOptions,
         bases: Mapping[str, str],
         on_result: Callable[[Result], None] = lambda result: None,
+        inherited: Inherited = NOTHING,
     ) -> None:
         self._folder = folder
         self._engine = engine
         self._tasks = {task.id: task for task in tasks}
         self._options = options
         self._bases = bases
+        self._hellos: dict[str, Hello] = {}  # of workers that live
         self._run = hashlib.sha256(str(folder.path).encode()).hexdigest()[:16]  # telemetry names no folders
         self.scheduler = Scheduler(map(_work, tasks), options.limits, attempts=ledger.numbers(), spent=ledger.spent())
         self._outbox = Outbox(folder, ledger, engine.send, on_result)
-        self._hellos: dict[str, Hello] = {}  # of workers that live
+        self._lost = dict(inherited.lost)  # attempts without an end, which may be continued
+        self._adopt(inherited.orphans, ledger)
         self._created = time.monotonic()
         self._claimed: dict[str, float] = {}  # when the current attempt of a task was claimed
         self._changed = asyncio.Event()
         self._warned = -WARN_S
         self.problems: list[str] = []
 
-    async def run(self) -> None:
-        """Until every task has its result, the money is spent, or `drain` was called and nothing is under way."""
-        await self._engine.start()
+    def _adopt(self, orphans: Orphans, ledger: Ledger) -> None:
+        """Go on with what the workers of an earlier coordinator work on."""
+        now = time.monotonic()
+        for worker, attempts in orphans.items():
+            self._hellos[worker] = Hello(__version__, 0)
+            self.scheduler.joined(worker, 0, {}, now)
+            for task, number in attempts.items():
+                cost, is_last = ledger.cost(task, number), number == self.scheduler.number(task)
+                if not is_last or not self.scheduler.adopted(task, number, worker, now, cost):
+                    self._end(task, number, COORDINATOR_ENDED, time.time())  # and it is told to stop when it beats
+
+    async def run(self, ready: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Until every task has its result, the money is spent, or `drain` was called and nothing is under way.
+
+        `ready` is awaited while the workers start, and before anything is sent to them.
+        """
+        try:
+            await self._engine.start()
+            if ready is not None:
+                await ready()
+        except BaseException:
+            await self._engine.close()
+            raise
         listening = asyncio.create_task(self._listen())
         try:
             while not listening.done():
@@ -105,7 +142,15 @@ class Coordinator:
                 await self._flush()
             finally:
                 listening.cancel()
+                await self._stop_orphans()
                 await self._engine.close()
+
+    async def _stop_orphans(self) -> None:
+        """Workers that would outlive a killed coordinator must know that this one ends on purpose."""
+        if self._options.orphans == "keep":
+            keep = self._options.after_loss == "continue"
+            for task, number, worker in self.scheduler.under_way():
+                await self._engine.send(worker, Stop(attempt_id(task, number), keep))
 
     async def _wait(self, seconds: float) -> None:
         """Until something happened, and then a little longer for what comes with it: one transaction for all."""
@@ -144,20 +189,19 @@ class Coordinator:
                 self._note("worker lost", f"{worker}: {reason}" if worker else reason)
                 self._do(scheduler.lost(worker, now, reason))
             case Begun(attempt):
-                task, number = _parts(attempt)
+                task, number = attempt_parts(attempt)
                 at = time.time()
                 self._outbox.write(lambda ledger: ledger.begin(task, number, at))
                 self._do(scheduler.begun(task, number, now))
             case Beat(attempts):
-                self._do(scheduler.beat(worker, map(_parts, attempts), now))
+                self._do(scheduler.beat(worker, map(attempt_parts, attempts), now))
                 self._rejoin(worker, now)
             case Progress():
                 self._charge(line, now)
             case Capacity():
                 self._resize(worker, line, now)
             case Limited():
-                self._note_event("limited", line.provider)
-                self._do(scheduler.limited(line.provider, now))
+                self._limited(line, now)
             case Done():
                 self._done(worker, line, now)
 
@@ -183,13 +227,20 @@ class Coordinator:
             self._do(self.scheduler.resized(worker, line.slots, now))
 
     def _charge(self, line: Progress, now: float) -> None:
-        task, number = _parts(line.attempt)
+        task, number = attempt_parts(line.attempt)
         if line.cost:
             self._outbox.write(lambda ledger: ledger.charge(task, number, line.cost))
         self._do(self.scheduler.progress(task, number, line.cost, now))
 
+    def _limited(self, line: Limited, now: float) -> None:
+        pause = "" if line.retry_after is None else f", again after {line.retry_after:g} s"
+        self._note_event("limited", f"{line.provider}{pause}")
+        if line.attempt:
+            self.scheduler.waits(*attempt_parts(line.attempt), line.wait)
+        self._do(self.scheduler.limited(line.provider, now, line.retry_after or 0.0))
+
     def _done(self, worker: str, line: Done, now: float) -> None:
-        task, number = _parts(line.attempt)
+        task, number = attempt_parts(line.attempt)
         result = line.result
         acts = self.scheduler.done(
             task, number, result.outcome, result.cost, now, transient=line.transient, uncounted=line.uncounted
@@ -237,6 +288,8 @@ class Coordinator:
                 case StopAttempt():
                     self._outbox.send(act.worker, Stop(attempt_id(act.task, act.number)))
                 case Again(task, number, reason):
+                    if act.lost:
+                        self._lost[task] = number
                     self._end(task, number, reason, now)
                 case Final():
                     self._give_up(act)
@@ -252,7 +305,8 @@ class Coordinator:
         self._outbox.finish(result)
 
     def _order(self, act: Start) -> Order:
-        task = self._tasks[act.task]
+        task, options = self._tasks[act.task], self._options
+        lost = self._lost.pop(act.task, 0)
         return Order(
             attempt_id(act.task, act.number),
             act.number,
@@ -260,10 +314,13 @@ class Coordinator:
             task.hash,
             str(self._folder.attempt(act.task, act.number)),
             base=self._bases.get(act.task),
-            sandbox=self._options.sandbox,
-            keep=self._options.keep,  # type: ignore[arg-type]
+            sandbox=options.sandbox,
+            keep=options.keep,  # type: ignore[arg-type]
             run=self._run,
-            mirror=self._options.mirror,
+            mirror=options.mirror,
+            after_loss=options.after_loss,
+            continues=lost if options.after_loss == "continue" else 0,
+            orphans=str(orphan_folder(self._folder.path)) if options.orphans == "keep" else None,
         )
 
     def _note(self, kind: str, about: str) -> None:
@@ -276,8 +333,13 @@ class Coordinator:
         self._outbox.write(lambda ledger: ledger.note(kind, about, now))
 
 
-def recover(folder: FleetFolder, ledger: Ledger, tasks: Sequence[NamedTask]) -> list[Result]:
-    """At a start: take results that workers have written and an earlier coordinator did not store."""
+def recover(
+    folder: FleetFolder, ledger: Ledger, tasks: Sequence[NamedTask], orphans: Orphans | None = None
+) -> list[Result]:
+    """At a start: take results that workers have written and an earlier coordinator did not store.
+
+    Ends the attempts that were under way, but for those of `orphans`.
+    """
     under_way, found = ledger.open_attempts(), []
     for task in tasks:
         number = under_way.get(task.id, 0)
@@ -285,17 +347,9 @@ def recover(folder: FleetFolder, ledger: Ledger, tasks: Sequence[NamedTask]) -> 
         if result is not None and result.task_hash == task.hash and result.outcome not in ("failed", "stopped"):
             found.append(result)
     stored = ledger.finish(found, time.time())
-    ledger.end_open_attempts(COORDINATOR_ENDED, time.time())
+    adopted = [attempt for attempts in (orphans or {}).values() for attempt in attempts.items()]
+    ledger.end_open_attempts(COORDINATOR_ENDED, time.time(), but=adopted)
     return stored
-
-
-def attempt_id(task: str, number: int) -> str:
-    return f"{task}#{number}"
-
-
-def _parts(attempt: str) -> tuple[str, int]:
-    task, _, number = attempt.rpartition("#")
-    return task, int(number)
 
 
 def _work(task: NamedTask) -> Work:
@@ -307,7 +361,7 @@ def _work(task: NamedTask) -> Work:
         repo=given.repo or "",
         retries=given.retries,
         priority=given.priority,
-        time_limit=given.budget.time_limit or 3600.0,
+        time_limit=longest_attempt(given),
         max_cost=given.budget.max_cost,
         needs=given.needs,
     )

@@ -18,10 +18,11 @@ from tau.core.fleet.scheduler import Limits
 from tau.core.fleet.tasks import NamedTask
 from tau.errors import UsageError
 from tau.fleet.added_tasks import Tasks, named_tasks
+from tau.fleet.adoption import Orphans, adopting_engine, orphan_folder, wait_for_orphans
 from tau.fleet.callbacks import Check, OnResult, Prepare, check_unstored, checking_engine
 from tau.fleet.checks import check_money, check_sandbox, resolve_bases
 from tau.fleet.cleanup import clean_up
-from tau.fleet.coordinator import Coordinator, FleetOptions, recover
+from tau.fleet.coordinator import NOTHING, Coordinator, FleetOptions, Inherited, recover
 from tau.fleet.engines import Engine
 from tau.fleet.engines.choice import Place, make_engine
 from tau.fleet.folder import FleetFolder
@@ -42,7 +43,9 @@ class FleetConfig(Value):
     `per_worker` that of one worker process. `max_cost` is in dollars, for the whole fleet: every task then needs a
     `maxCost` of its own. `sandbox` is for tasks that name none. `keep` says which work folders are kept ("never",
     "failed", "always"), `changed` what happens to tasks that are not what they were ("refuse", "redo", "keep").
-    `mirror` is a folder for copies of repositories that a URL names.
+    `mirror` is a folder for copies of repositories that a URL names. `after_loss` says how the next attempt begins when
+    one was lost with its worker ("restart", "continue"), `orphans` what workers do whose coordinator was killed
+    ("stop", "keep").
     """
 
     concurrency: int = 8
@@ -60,6 +63,8 @@ class FleetConfig(Value):
     drain_s: float = 600.0
     telemetry: bool = False
     mirror: str | None = None
+    after_loss: Literal["restart", "continue"] = "restart"
+    orphans: Literal["stop", "keep"] = "stop"
 
 
 class Fleet:
@@ -158,28 +163,59 @@ class Fleet:
         await check_unstored(self.folder, self.ledger.open_attempts(), self._check)
         self._write_about()
         take_requests(self.folder)  # of those who wanted to stop an earlier run
-        tasks = [_stored(one) for one in self.ledger.open_tasks()]
-        for result in recover(self.folder, self.ledger, tasks):
-            on_result(result)
-        self.folder.rewrite_results(self.ledger.results())
+        inherited = await self._recover(on_result)
         waiting = self._open_tasks(only)
         if waiting:
             config = self.config
             check_money(waiting, config.max_cost)
             bases = await resolve_bases(waiting, self.mirror)
-            if not config.workers and config.engine == "local":
-                await check_sandbox(waiting, config.sandbox)
-            limits = Limits(config.concurrency, config.per_provider, config.per_repo, config.max_cost)
-            options = FleetOptions(limits, config.sandbox, config.keep, config.drain_s, config.mirror)
-            engine = checking_engine(self._engine(), self._check)
+            engine = adopting_engine(self._engine(inherited), self.folder.path, keep=config.orphans == "keep")
             self.coordinator = Coordinator(
-                self.folder, self.ledger, engine, waiting, options, bases, on_result=on_result
+                self.folder,
+                self.ledger,
+                checking_engine(engine, self._check),
+                waiting,
+                self._options(),
+                bases,
+                on_result=on_result,
+                inherited=inherited,
             )
             try:
-                await self.coordinator.run()
+                await self.coordinator.run(lambda: self._check_machine(waiting))
             finally:
-                await clean_up(self.folder.path / "local", waiting, config.keep)
+                keeps = config.keep != "never" or (config.after_loss == "continue" and bool(self.ledger.open_tasks()))
+                await clean_up(self.folder.path / "local", waiting, keeps=keeps)
         return self.counts(only)
+
+    async def _recover(self, on_result: OnResult) -> Inherited:
+        """Take what an earlier coordinator has left: results that it did not store, and workers that live on."""
+        attempts = self.ledger.open_attempts()
+        orphans: Orphans = {}
+        if self.config.orphans == "keep" and attempts:
+            orphans = await wait_for_orphans(orphan_folder(self.folder.path), attempts)
+        tasks = [_stored(one) for one in self.ledger.open_tasks()]
+        for result in recover(self.folder, self.ledger, tasks, orphans):
+            on_result(result)
+        self.folder.rewrite_results(self.ledger.results())
+        return Inherited(attempts, orphans)
+
+    def _options(self) -> FleetOptions:
+        config = self.config
+        limits = Limits(config.concurrency, config.per_provider, config.per_repo, config.max_cost)
+        return FleetOptions(
+            limits,
+            config.sandbox,
+            config.keep,
+            config.drain_s,
+            config.mirror,
+            after_loss=config.after_loss,
+            orphans=config.orphans,
+        )
+
+    async def _check_machine(self, waiting: Sequence[NamedTask]) -> None:
+        """Raises UsageError if local workers cannot run commands in the sandbox."""
+        if not self.config.workers and self.config.engine == "local":
+            await check_sandbox(waiting, self.config.sandbox)
 
     async def results(self, *, only: Sequence[str] | None = None) -> AsyncIterator[Result]:
         """Run the fleet, and yield each final result when it is there; results of earlier runs first."""
@@ -225,16 +261,18 @@ class Fleet:
         """Where copies of repositories that a URL names are, on this machine."""
         return Path(self.config.mirror) if self.config.mirror else self.folder.path / "local" / "mirrors"
 
-    def _engine(self) -> Engine:
+    def _engine(self, inherited: Inherited = NOTHING) -> Engine:
         config, root = self.config, self.folder.path / "local"
         self._share_models(root / "agent")
-        if config.keep == "never":
+        if config.keep == "never" and config.after_loss == "restart" and not inherited.orphans:
             remove_leftovers(root)
         environment = {**os.environ, "TAU_TELEMETRY": "1"} if config.telemetry else None
         per_worker = min(config.per_worker, config.concurrency)
         count = config.worker_count or min(os.cpu_count() or 1, -(-config.concurrency // per_worker))
         logs = self.folder.path / "logs"
-        place = Place(root, logs, per_worker, max(1, count), config.worker_memory, environment)
+        place = Place(
+            root, logs, per_worker, max(1, count), config.worker_memory, environment, config.orphans == "keep"
+        )
         return make_engine("command" if config.workers else config.engine, config.workers, place)
 
     def _share_models(self, to: Path) -> None:
@@ -252,7 +290,7 @@ class Fleet:
             "started": time.time(),
             "config": json.loads(encode(self.config)),
         }
-        self.folder.about.write_text(json.dumps(about, indent=2) + "\n")
+        self.folder.write_about(json.dumps(about, indent=2) + "\n")
 
 
 async def run(

@@ -89,6 +89,12 @@ class FleetFolder:
             os.close(handle)
         return None
 
+    def write_about(self, text: str) -> None:
+        draft = self.about.with_suffix(".partial")
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as file:
+            file.write(text)
+        draft.replace(self.about)
+
     def started(self) -> float:
         """When the last run of the coordinator began; 0 if that is not known."""
         with suppress(OSError, BadRecord, TypeError, KeyError):

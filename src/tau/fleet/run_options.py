@@ -87,6 +87,19 @@ def add_run_options(run: argparse.ArgumentParser) -> None:
     folders.add_argument("--sandbox", choices=("workspace", "strict", "none"), default="workspace")
     folders.add_argument("--keep", choices=("never", "failed", "always"), default="never", help="keep work folders")
     folders.add_argument("--mirror", metavar="DIR", help="copies of repositories that a URL names")
+    faults = run.add_argument_group("after a kill")
+    faults.add_argument(
+        "--after-loss",
+        choices=("restart", "continue"),
+        default="restart",
+        help="a task whose worker was lost begins again, or goes on with its session and files (same machine)",
+    )
+    faults.add_argument(
+        "--orphans",
+        choices=("stop", "keep"),
+        default="stop",
+        help="workers of a killed coordinator stop, or go on for ten minutes and are found by the next run",
+    )
     shown = run.add_argument_group("output")
     shown.add_argument("--watch", action="store_true", help="a table that is updated, at a terminal")
     shown.add_argument("--dry-run", action="store_true", help="check everything and start nothing")
@@ -136,5 +149,7 @@ def fleet_config(given: argparse.Namespace) -> Mapping[str, Any]:
         "keep": given.keep,
         "changed": given.changed,
         "drain_s": given.drain,
+        "after_loss": given.after_loss,
+        "orphans": given.orphans,
         "mirror": given.mirror and str(Path(given.mirror).absolute()),
     }

@@ -1,6 +1,7 @@
 """`tau fleet worker`: takes orders on stdin and reports on stdout, one JSON line each; many attempts at once.
 
-When its input ends the coordinator is gone: agents are stopped within two seconds, finished results stay on disk.
+When its input ends the coordinator is gone: agents are stopped within two seconds, finished results stay on disk. With
+`--orphans keep` they go on for ten minutes, and lines are files (mailbox.py) until a coordinator finds them.
 """
 
 from __future__ import annotations
@@ -12,20 +13,26 @@ import sys
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from tau import __version__
 from tau.errors import TauError
 from tau.fleet.attempt import AttemptRun
+from tau.fleet.attempt_log import copy_log_lines
 from tau.fleet.capacity import CapacityWatch, is_disk_full
 from tau.fleet.git import GitError
+from tau.fleet.mailbox import Mailbox
+from tau.fleet.variables import WorkerVariables
 from tau.records.base import BadRecord, convert, encode, parse, replace
 from tau.records.fleet import Acknowledge, Beat, Begun, Done, FromWorker, Hello, Order, Result, Stop
 
 BEAT_S = 10.0
 STOP_TIMEOUT_S = 2.0
 ACK_TIMEOUT_S = 60.0
+ORPHAN_S = 600.0  # without a coordinator
+ORPHAN_BEAT_S = 1.0
 log = logging.getLogger(__name__)
 
 
@@ -35,10 +42,10 @@ class Worker:
         self._slots = slots
         self._labels = dict(labels)
         self._capacity = CapacityWatch(root, slots, memory)
-        self._attempts: dict[str, asyncio.Task[None]] = {}
-        self._acknowledged: dict[str, asyncio.Event] = {}
+        self._attempts: dict[str, AttemptTask] = {}
         self._removals: set[asyncio.Task[None]] = set()
         self._lock = threading.Lock()
+        self._mailbox: Mailbox | None = None  # in place of the pipes
 
     async def serve(self, lines: asyncio.StreamReader) -> None:
         """Work until the input ends, or until it has used too much memory and is idle."""
@@ -50,10 +57,16 @@ class Worker:
             done, _ = await asyncio.wait((beating, reading), return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()  # raises what ended it
+            if reading in done:
+                await self._go_on_alone()
         finally:
             beating.cancel()
             reading.cancel()
             await self._stop_all()
+
+    @cached_property
+    def _variables(self) -> WorkerVariables:
+        return WorkerVariables(os.environ, self._root / "agent" / "models.json")
 
     async def _read(self, lines: asyncio.StreamReader) -> None:
         while line := await lines.readline():
@@ -66,47 +79,74 @@ class Worker:
             log.warning("a line is not an order: %s", error)
             return
         if isinstance(order, Order):
-            self._attempts[order.attempt] = asyncio.create_task(self._attempt(order))
-        elif isinstance(order, Stop):
-            if (task := self._attempts.get(order.attempt)) is not None:
-                task.cancel()
-        elif (waiting := self._acknowledged.get(order.attempt)) is not None:
-            waiting.set()
+            if order.attempt not in self._attempts:  # a line that came twice
+                self._attempts[order.attempt] = attempt = AttemptTask(order)
+                attempt.task = asyncio.create_task(self._attempt(attempt))
+        elif (known := self._attempts.get(order.attempt)) is None:
+            return
+        elif isinstance(order, Acknowledge):
+            known.acknowledged.set()
+        else:
+            known.is_kept = known.is_kept or order.keep
+            known.cancel()
 
-    async def _attempt(self, order: Order) -> None:
-        self._acknowledged[order.attempt] = acknowledged = asyncio.Event()
-        run = AttemptRun(order, self._root, self._say, os.environ)
-        result: Result | None = None
+    async def _attempt(self, attempt: AttemptTask) -> None:
+        order = attempt.order
+        run = AttemptRun(order, self._root, self._say, self._variables)
         try:
             self._say(Begun(order.attempt))
-            try:
-                result = await run.run()
-            except asyncio.CancelledError:
-                raise
-            except Exception as error:
-                log.exception("an attempt broke off")
-                result = _failed(run.result, error)
-                if is_disk_full(error):
-                    self._capacity.disk_full()
-                    self._look_at_capacity()  # before the result: the next attempt must not come here
-                self._say(Done(order.attempt, result, True, is_disk_full(error)))
-            else:
-                self._say(Done(order.attempt, result, run.transient, run.uncounted))
+            attempt.done = await self._run(run, order)
+            self._say(attempt.done)
             with suppress(TimeoutError):
                 async with asyncio.timeout(ACK_TIMEOUT_S):
-                    await acknowledged.wait()
+                    await attempt.acknowledged.wait()
         finally:
             self._attempts.pop(order.attempt, None)
-            self._acknowledged.pop(order.attempt, None)
-            if order.keep == "never" or (order.keep == "failed" and result is not None and _is_good(result)):
+            if attempt.may_remove_folder:
                 self._removals.add(removal := asyncio.create_task(_removed(run)))
                 removal.add_done_callback(self._removals.discard)
+
+    async def _run(self, run: AttemptRun, order: Order) -> Done:
+        try:
+            result = await run.run()
+        except Exception as error:
+            log.exception("an attempt broke off")
+            full = is_disk_full(error)
+            if full:
+                self._capacity.disk_full()
+                self._look_at_capacity()  # before the result: the next attempt must not come here
+            return Done(order.attempt, _failed(run.result, error), True, full)
+        return Done(order.attempt, result, run.transient, run.uncounted)
+
+    async def _go_on_alone(self) -> None:
+        """The coordinator is gone. With `--orphans keep`, work on until all is done, or for ten minutes."""
+        folders = {one.order.orphans for one in self._attempts.values() if one.order.orphans is not None}
+        if not folders:
+            return
+        loop = asyncio.get_running_loop()
+        self._mailbox = mailbox = Mailbox(Path(folders.pop()))
+        self._say(Hello(__version__, 0, self._labels, os.getpid()))
+        for attempt in self._attempts.values():  # what the coordinator may not have read
+            if attempt.done is not None:
+                self._say(attempt.done)
+        end = loop.time() + ORPHAN_S
+        while self._attempts and loop.time() < end:
+            self._say(Beat(list(self._attempts)))
+            if mailbox.is_attended():
+                end = loop.time() + ORPHAN_S
+            for line in mailbox.read():
+                self._take(line)
+            tasks = [one.task for one in self._attempts.values() if one.task is not None]
+            await asyncio.wait(tasks, timeout=ORPHAN_BEAT_S)
+        if not self._attempts:
+            mailbox.remove()
 
     async def _beat(self) -> None:
         """Until the worker has used too much memory and is idle."""
         while self._attempts or not self._capacity.is_worn:
             await asyncio.sleep(BEAT_S)
-            self._say(Beat(list(self._attempts)))
+            if self._mailbox is None:
+                self._say(Beat(list(self._attempts)))
             self._look_at_capacity()
 
     def _look_at_capacity(self) -> None:
@@ -114,20 +154,48 @@ class Worker:
             self._say(changed)
 
     async def _stop_all(self) -> None:
-        tasks = list(self._attempts.values())
-        for task in tasks:
-            task.cancel()
+        attempts = list(self._attempts.values())
+        for attempt in attempts:
+            attempt.is_kept = attempt.is_kept or attempt.order.after_loss == "continue"
+            attempt.cancel()
+        tasks = [attempt.task for attempt in attempts if attempt.task is not None]
         if tasks:
             await asyncio.wait(tasks, timeout=STOP_TIMEOUT_S)
         if self._removals:
             await asyncio.wait(self._removals, timeout=STOP_TIMEOUT_S)
 
     def _say(self, line: FromWorker) -> None:
-        data = encode(line) + b"\n"
+        data = encode(line)
+        if self._mailbox is not None:
+            with suppress(OSError):
+                self._mailbox.write(data)
+            return
         with self._lock, suppress(BrokenPipeError):
-            view = memoryview(data)
+            view = memoryview(data + b"\n")
             while view:
                 view = view[os.write(1, view) :]
+
+
+class AttemptTask:
+    """An attempt that a worker works on, or whose result waits to be stored by the coordinator (`done`)."""
+
+    def __init__(self, order: Order) -> None:
+        self.order = order
+        self.acknowledged = asyncio.Event()
+        self.task: asyncio.Task[None] | None = None
+        self.done: Done | None = None
+        self.is_kept = False  # although it has no result: the next attempt continues it
+
+    def cancel(self) -> None:
+        if self.task is not None:
+            self.task.cancel()
+
+    @property
+    def may_remove_folder(self) -> bool:
+        if self.done is None and self.is_kept:
+            return False
+        good = self.done is not None and self.done.result.outcome in ("done", "solved")
+        return self.order.keep == "never" or (self.order.keep == "failed" and good)
 
 
 async def _removed(run: AttemptRun) -> None:
@@ -140,10 +208,6 @@ def _failed(result: Result, error: Exception) -> Result:
     return replace(result, outcome="failed", error=f"{kind}: {error}")
 
 
-def _is_good(result: Result) -> bool:
-    return result.outcome in ("done", "solved")
-
-
 async def serve(root: Path, slots: int, labels: Mapping[str, Any], memory: int) -> None:
     reader = asyncio.StreamReader(limit=4 * 1024 * 1024)
     loop = asyncio.get_running_loop()
@@ -152,6 +216,7 @@ async def serve(root: Path, slots: int, labels: Mapping[str, Any], memory: int) 
 
 
 def main(root: str, slots: int, labels: Mapping[str, Any], memory: int = 0) -> int:
+    copy_log_lines()
     with suppress(TauError):
         asyncio.run(serve(Path(root), slots, labels, memory))
     if os.environ.get("TAU_TELEMETRY"):

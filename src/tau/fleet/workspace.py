@@ -52,6 +52,12 @@ class WorkFolder:
         if self.base is None and (self.path / ".git").exists():
             self.base = (await git(str(self.path), "rev-parse", "HEAD")).decode().strip()
 
+    async def take_up(self, path: Path) -> None:
+        """Work in the folder of an attempt that was lost, instead of a new one. Raises GitError."""
+        self.path = path
+        if self.base is None and (path / ".git").exists():
+            self.base = (await git(str(path), "rev-parse", "HEAD")).decode().strip()
+
     def _own_folders(self) -> set[str]:
         """The folders of the fleet, which may lie inside a folder that is copied."""
         return {os.path.realpath(self._root), os.path.realpath(Path(self._order.folder).parent.parent.parent)}

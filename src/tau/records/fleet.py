@@ -148,12 +148,19 @@ class Order(ToWorker, tag="order"):
     """folder for copies of repositories that a URL names"""
     dry_run: bool = False
     """only check that the task could begin: its model, its key and the sandbox"""
+    after_loss: Literal["restart", "continue"] = "restart"
+    """`continue`: if this attempt is lost, the next one may take up its session and its work folder"""
+    continues: int = 0
+    """the number of the lost attempt to continue, if this machine has its files; 0: begin from the start"""
+    orphans: str | None = None
+    """a folder through which the worker and a later coordinator find each other, if this coordinator is gone"""
 
 
 class Stop(ToWorker, tag="stop"):
-    """Abort an attempt."""
+    """Abort an attempt. `keep`: the next run may continue it, so its files stay."""
 
     attempt: str
+    keep: bool = False
 
 
 class Acknowledge(ToWorker, tag="ack"):
@@ -194,10 +201,14 @@ class Progress(FromWorker, tag="progress"):
 
 
 class Limited(FromWorker, tag="limited"):
-    """A provider refused a request because there were too many."""
+    """A provider refused a request because there were too many. Times are in seconds."""
 
     provider: str
     retry_after: float | None = None
+    """after which the provider wants to be asked again"""
+    attempt: str = ""
+    wait: float = 0
+    """how long the attempt waits now; its clock stands still"""
 
 
 class Capacity(FromWorker, tag="capacity"):

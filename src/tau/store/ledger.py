@@ -172,11 +172,21 @@ class Ledger:
                 (now, how, task, number),
             )
 
-    def end_open_attempts(self, how: str, now: float) -> int:
-        """At the start: what was under way when the coordinator ended."""
+    def end_open_attempts(self, how: str, now: float, but: Sequence[tuple[str, int]] = ()) -> int:
+        """At the start: what was under way when the coordinator ended, without the attempts in `but`."""
         with self.transaction():
-            done = self._db.execute("update attempt set ended=?, how=? where ended is null", (now, how))
+            self._db.execute("create temp table if not exists spared (task, number)")
+            self._db.execute("delete from spared")
+            self._db.executemany("insert into spared values (?, ?)", but)
+            done = self._db.execute(
+                "update attempt set ended=?, how=? where ended is null and (task, number) not in spared", (now, how)
+            )
             return done.rowcount
+
+    def cost(self, task: str, number: int) -> float:
+        """What an attempt has cost until now."""
+        row = self._db.execute("select cost from attempt where task=? and number=?", (task, number)).fetchone()
+        return 0.0 if row is None else float(row[0])
 
     def open_attempts(self) -> Mapping[str, int]:
         """The attempts that were under way when the coordinator ended: task and number."""

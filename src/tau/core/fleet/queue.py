@@ -1,10 +1,15 @@
-"""Tasks that wait: by priority, then in order, in a heap for each provider, so that a blocked one costs nothing."""
+"""Tasks that wait: by priority, then in order, in a heap for each provider (and repository, if those are limited), so
+that a blocked one costs nothing."""
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
+
+Group = tuple[str, str]
+"""provider and repository"""
+Allowed = Callable[[str], bool]
 
 
 class Entry(NamedTuple):
@@ -17,7 +22,7 @@ class Entry(NamedTuple):
 
 class ReadyQueue:
     def __init__(self) -> None:
-        self._heaps: dict[str, list[Entry]] = {}
+        self._heaps: dict[str, dict[str, list[Entry]]] = {}  # by provider, then by repository; none is empty
         self._count = 0
         self._order = 0
 
@@ -26,31 +31,51 @@ class ReadyQueue:
 
     def __iter__(self) -> Iterator[str]:
         """All tasks, in no order."""
-        return (entry.task for heap in self._heaps.values() for entry in heap)
+        return (entry.task for repos in self._heaps.values() for heap in repos.values() for entry in heap)
 
-    def push(self, task: str, provider: str, priority: int) -> None:
+    def push(self, task: str, group: Group, priority: int) -> None:
         self._order += 1
-        self.put_back(provider, Entry(-priority, self._order, task))
+        self.put_back(group, Entry(-priority, self._order, task))
 
-    def put_back(self, provider: str, entry: Entry) -> None:
+    def put_back(self, group: Group, entry: Entry) -> None:
         """What `pop` gave, to its old place."""
-        heapq.heappush(self._heaps.setdefault(provider, []), entry)
+        provider, repo = group
+        heapq.heappush(self._heaps.setdefault(provider, {}).setdefault(repo, []), entry)
         self._count += 1
 
-    def pop(self, allowed: Callable[[str], bool]) -> tuple[str, Entry] | None:
-        """The first task of an allowed provider, with its provider."""
-        heads = [(heap[0], provider) for provider, heap in self._heaps.items() if heap and allowed(provider)]
+    def pop(self, provider_allowed: Allowed, repo_allowed: Allowed) -> tuple[Group, Entry] | None:
+        """The first task of an allowed group, with its group."""
+        heads = [
+            (heap[0], provider, repo)
+            for provider, repos in self._heaps.items()
+            if provider_allowed(provider)
+            for repo, heap in repos.items()
+            if repo_allowed(repo)
+        ]
         if not heads:
             return None
-        _, provider = min(heads)
+        entry, provider, repo = min(heads)
+        heap = self._heaps[provider][repo]
+        heapq.heappop(heap)
         self._count -= 1
-        return provider, heapq.heappop(self._heaps[provider])
+        self._drop_if_empty((provider, repo))
+        return (provider, repo), entry
 
-    def remove(self, task: str, provider: str) -> bool:
+    def remove(self, task: str, group: Group) -> bool:
         """False if it is not here."""
-        heap = self._heaps.get(provider, [])
-        kept = [entry for entry in heap if entry.task != task]
-        self._count -= len(heap) - len(kept)
-        heapq.heapify(kept)
-        self._heaps[provider] = kept
-        return len(kept) < len(heap)
+        heap = self._heaps.get(group[0], {}).get(group[1], [])
+        found = next((entry for entry in heap if entry.task == task), None)
+        if found is None:
+            return False
+        heap.remove(found)
+        heapq.heapify(heap)
+        self._count -= 1
+        self._drop_if_empty(group)
+        return True
+
+    def _drop_if_empty(self, group: Group) -> None:
+        provider, repo = group
+        if not self._heaps[provider][repo]:
+            del self._heaps[provider][repo]
+        if not self._heaps[provider]:
+            del self._heaps[provider]

@@ -13,7 +13,8 @@ import heapq
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from tau.core.fleet.queue import Entry, ReadyQueue
+from tau.core.fleet.pool import Attempt, WorkerPool
+from tau.core.fleet.queue import Entry, Group, ReadyQueue
 from tau.core.fleet.windows import Window
 from tau.records.base import Value
 from tau.records.fleet import Outcome
@@ -21,14 +22,14 @@ from tau.records.fleet import Outcome
 LEASE_S = 60.0  # a worker that says nothing for this long is lost
 MAX_LOSSES = 5  # attempts of one task that may be lost with their worker
 BACKOFF_S = (2.0, 10.0, 30.0, 60.0)
-GRACE_S = 120.0  # beyond the time limit, for setup, check and the end
+GRACE_S = 120.0  # beyond the time limit of an attempt
 MAX_PAUSE_S = 20.0  # without a tick: longer, and the coordinator itself was stopped, so no worker is late
 MAX_PASSED_OVER = 1000  # tasks that may not begin yet, looked at for one that may
 MAX_UNCOUNTED = 50  # attempts of one task that may fail for a reason outside it: a provider, a full disk
 
 
 class Work(Value):
-    """What the scheduler knows of a task."""
+    """What the scheduler knows of a task. `time_limit` is that of an attempt: setup, agent and check."""
 
     id: str
     provider: str = ""
@@ -77,34 +78,15 @@ class Final(NamedTuple):
 
 
 class Again(NamedTuple):
-    """The task waits for another attempt."""
+    """The task waits for another attempt. `lost`: this one was lost with its worker, and has no end of its own."""
 
     task: str
     number: int
     reason: str
+    lost: bool = False
 
 
 Act = Start | StopAttempt | Final | Again
-
-
-class Attempt:
-    """An attempt that is under way."""
-
-    def __init__(self, number: int, worker: str, now: float, deadline: float) -> None:
-        self.number = number
-        self.worker = worker
-        self.begun = False
-        self.heard = now
-        self.deadline = deadline
-        self.cost = 0.0
-
-
-class Worker:
-    def __init__(self, slots: int, labels: Mapping[str, Any], now: float) -> None:
-        self.slots = slots
-        self.labels = labels
-        self.heard = now
-        self.tasks: set[str] = set()
 
 
 class Scheduler:
@@ -118,13 +100,15 @@ class Scheduler:
         self.draining = False
         self.paused = False  # nothing is started while the ledger cannot be written
         self._work = {one.id: one for one in work}
+        self._cheapest = min((one.max_cost or 0.0 for one in self._work.values()), default=0.0)
         self._numbers = dict(attempts or {})
         self._failures: dict[str, int] = {}
         self._losses: dict[str, int] = {}
         self._uncounted: dict[str, int] = {}
         self._attempts: dict[str, Attempt] = {}
-        self._workers: dict[str, Worker] = {}
+        self._workers = WorkerPool()
         self._windows: dict[str, Window] = {}
+        self._reserved = 0.0  # what the attempts under way may still cost
         self._by_provider: dict[str, int] = {}
         self._by_repo: dict[str, int] = {}
         self._ready = ReadyQueue()
@@ -165,13 +149,12 @@ class Scheduler:
     def joined(self, worker: str, slots: int, labels: Mapping[str, Any], now: float) -> list[Act]:
         """A worker has started, or speaks again after it was given up. Under a known name it is a new process."""
         acts = self.lost(worker, now, "the worker was started again") if worker in self._workers else []
-        self._workers[worker] = Worker(slots, labels, now)
+        self._workers.add(worker, slots, labels, now)
         return acts + self.assign(now)
 
     def resized(self, worker: str, slots: int, now: float) -> list[Act]:
         """A worker takes fewer tasks at once, or more; 0 means that it takes no orders."""
-        if worker in self._workers:
-            self._workers[worker].slots = slots
+        self._workers.resize(worker, slots)
         return self.assign(now)
 
     def knows(self, worker: str) -> bool:
@@ -179,7 +162,7 @@ class Scheduler:
 
     def lost(self, worker: str, now: float, reason: str = "the worker was lost") -> list[Act]:
         """A worker is gone, with what it worked on. What it had not begun loses no attempt."""
-        gone = self._workers.pop(worker, None)
+        gone = self._workers.remove(worker)
         acts: list[Act] = []
         for task in sorted(gone.tasks) if gone is not None else ():
             acts += self._lose(task, now, reason)
@@ -193,8 +176,7 @@ class Scheduler:
 
     def beat(self, worker: str, tasks: Iterable[tuple[str, int]], now: float) -> list[Act]:
         """A worker lives, and works on these attempts. It is told to stop what no longer counts."""
-        if worker in self._workers:
-            self._workers[worker].heard = now
+        self._workers.hear(worker, now)
         return [
             StopAttempt(task, number, worker, "it no longer counts")
             for task, number in tasks
@@ -204,15 +186,40 @@ class Scheduler:
     def progress(self, task: str, number: int, cost: float, now: float) -> list[Act]:
         if self._hear(task, number, now):
             attempt = self._attempts[task]
+            before = attempt.may_still_cost
             self.spent += max(0.0, cost - attempt.cost)
             attempt.cost = max(attempt.cost, cost)
+            self._reserved += attempt.may_still_cost - before
         return []
 
-    def limited(self, provider: str, now: float) -> list[Act]:
-        """A provider refused a request: fewer at once, and slowly more again."""
+    def limited(self, provider: str, now: float, retry_after: float = 0.0) -> list[Act]:
+        """A provider refused a request: fewer at once, none for `retry_after` seconds, and slowly more again."""
         running = max(1, self._by_provider.get(provider, 1))
-        self._windows.setdefault(provider, Window(running)).refused(now, running)
+        self._windows.setdefault(provider, Window(running)).refused(now, running, retry_after)
         return []
+
+    def waits(self, task: str, number: int, seconds: float) -> None:
+        """An attempt waits for its provider: its clock stands still."""
+        if self.is_current(task, number):
+            self._attempts[task].deadline += seconds
+
+    def adopted(self, task: str, number: int, worker: str, now: float, cost: float = 0.0) -> bool:
+        """An attempt of an earlier coordinator is still under way at `worker`, which has joined.
+
+        `cost` is a part of what was spent already. False if the task has its result, or another attempt.
+        """
+        if worker not in self._workers or task not in self._work or not self._forget(task):
+            return False
+        self._enter(task, number, worker, now)
+        attempt = self._attempts[task]
+        self._reserved -= attempt.may_still_cost
+        attempt.begun, attempt.cost = True, cost
+        self._reserved += attempt.may_still_cost
+        return True
+
+    def under_way(self) -> list[tuple[str, int, str]]:
+        """The current attempts: task, number and worker."""
+        return [(task, attempt.number, attempt.worker) for task, attempt in self._attempts.items()]
 
     def done(
         self,
@@ -256,13 +263,13 @@ class Scheduler:
         kept = [entry for entry in self._delayed if entry[2] != task]
         was_delayed, self._delayed = len(kept) < len(self._delayed), kept
         heapq.heapify(self._delayed)
-        return self._ready.remove(task, self._work[task].provider) or was_delayed
+        return self._ready.remove(task, self._group(task)) or was_delayed
 
     def tick(self, now: float) -> list[Act]:
         """Look at leases, deadlines and delays."""
         acts: list[Act] = []
         self._forgive_pause(now)
-        for name, worker in list(self._workers.items()):
+        for name, worker in self._workers.items():
             if now - worker.heard > LEASE_S:
                 acts += self.lost(name, now, "the worker said nothing for a minute")
         for task, attempt in list(self._attempts.items()):
@@ -279,7 +286,7 @@ class Scheduler:
         pause = 0.0 if self._ticked is None else now - self._ticked
         self._ticked = now
         if pause > MAX_PAUSE_S:
-            for worker in self._workers.values():
+            for worker in self._workers:
                 worker.heard += pause
             for attempt in self._attempts.values():
                 attempt.heard += pause
@@ -302,24 +309,28 @@ class Scheduler:
         acts: list[Act] = []
         if self.draining or self.paused:
             return acts
-        passed_over: list[tuple[str, Entry]] = []
-        free = sum(worker.slots - len(worker.tasks) for worker in self._workers.values())
-        while self._ready and free > 0 and len(self._attempts) < self.limits.concurrency:
-            first = self._ready.pop(lambda provider: self._has_room(provider, now))
+        passed_over: list[tuple[Group, Entry]] = []
+        while self._ready and self._workers.free and len(self._attempts) < self.limits.concurrency:
+            if not self._can_pay(self._cheapest):
+                break
+            first = self._ready.pop(lambda provider: self._has_room(provider, now), self._repo_has_room)
             if first is None:
                 break
             task = first[1].task
-            worker = self._worker_for(task) if self._admissible(task) else None
+            worker = self._workers.best_for(self._work[task].needs) if self._affordable(task) else None
             if worker is None:
                 passed_over.append(first)
                 if len(passed_over) > MAX_PASSED_OVER:
                     break
                 continue
             acts.append(self._start(task, worker, now))
-            free -= 1
-        for provider, entry in passed_over:
-            self._ready.put_back(provider, entry)
+        for group, entry in passed_over:
+            self._ready.put_back(group, entry)
         return acts
+
+    def _group(self, task: str) -> Group:
+        work = self._work[task]
+        return work.provider, "" if self.limits.per_repo is None else work.repo
 
     def _has_room(self, provider: str, now: float) -> bool:
         """True if the limit and the window of a provider let one more task begin."""
@@ -327,39 +338,30 @@ class Scheduler:
         window = self._windows.get(provider)
         return (most is None or running < most) and (window is None or running < window.size(now))
 
-    def _admissible(self, task: str) -> bool:
-        repo, most = self._work[task].repo, self.limits.per_repo
-        if most is not None and repo and self._by_repo.get(repo, 0) >= most:
-            return False
-        return self._affordable(task)
+    def _repo_has_room(self, repo: str) -> bool:
+        most = self.limits.per_repo
+        return most is None or not repo or self._by_repo.get(repo, 0) < most
 
     def _affordable(self, task: str) -> bool:
         """True if the fleet stays within its budget even if everything under way costs as much as it may."""
-        if (allowed := self.limits.max_cost) is None:
-            return True
-        may_cost = sum(
-            max(0.0, (self._work[id].max_cost or 0.0) - attempt.cost) for id, attempt in self._attempts.items()
-        )
-        return self.spent + may_cost + (self._work[task].max_cost or 0.0) <= allowed + 1e-9
+        return self._can_pay(self._work[task].max_cost or 0.0)
 
-    def _worker_for(self, task: str) -> str | None:
-        """The worker with the most free slots that has what the task needs."""
-        needs = self._work[task].needs
-        free = {
-            name: worker.slots - len(worker.tasks)
-            for name, worker in self._workers.items()
-            if len(worker.tasks) < worker.slots and all(worker.labels.get(key) == value for key, value in needs.items())
-        }
-        return max(sorted(free), key=free.__getitem__) if free else None
+    def _can_pay(self, cost: float) -> bool:
+        allowed = self.limits.max_cost
+        return allowed is None or self.spent + self._reserved + cost <= allowed + 1e-9
 
     def _start(self, task: str, worker: str, now: float) -> Start:
-        work = self._work[task]
         self._numbers[task] = number = self._numbers.get(task, 0) + 1
-        self._attempts[task] = Attempt(number, worker, now, now + work.time_limit + GRACE_S)
-        self._workers[worker].tasks.add(task)
+        self._enter(task, number, worker, now)
+        return Start(task, number, worker)
+
+    def _enter(self, task: str, number: int, worker: str, now: float) -> None:
+        work = self._work[task]
+        self._attempts[task] = Attempt(number, worker, now, now + work.time_limit + GRACE_S, work.max_cost or 0.0)
+        self._reserved += work.max_cost or 0.0
+        self._workers.take(worker, task)
         self._by_provider[work.provider] = self._by_provider.get(work.provider, 0) + 1
         self._by_repo[work.repo] = self._by_repo.get(work.repo, 0) + 1
-        return Start(task, number, worker)
 
     def _lose(self, task: str, now: float, reason: str) -> list[Act]:
         attempt = self._attempts[task]
@@ -369,12 +371,12 @@ class Scheduler:
         if losses > MAX_LOSSES:
             return [Final(task, attempt.number, "failed", f"{reason}, {losses} times")]
         self._queue(task, now + (BACKOFF_S[min(losses - 1, len(BACKOFF_S) - 1)] if losses > 1 else 0.0))
-        return [Again(task, attempt.number, reason)]
+        return [Again(task, attempt.number, reason, lost=True)]
 
     def _release(self, task: str) -> None:
         attempt, work = self._attempts.pop(task), self._work[task]
-        if attempt.worker in self._workers:
-            self._workers[attempt.worker].tasks.discard(task)
+        self._reserved = self._reserved - attempt.may_still_cost if self._attempts else 0.0
+        self._workers.release(attempt.worker, task)
         self._by_provider[work.provider] -= 1
         self._by_repo[work.repo] -= 1
 
@@ -384,8 +386,7 @@ class Scheduler:
             return False
         attempt = self._attempts[task]
         attempt.heard = now
-        if attempt.worker in self._workers:
-            self._workers[attempt.worker].heard = now
+        self._workers.hear(attempt.worker, now)
         return True
 
     def _queue(self, task: str, at: float | None = None) -> None:
@@ -396,5 +397,4 @@ class Scheduler:
             heapq.heappush(self._delayed, (at, self._order, task))
 
     def _push(self, task: str) -> None:
-        work = self._work[task]
-        self._ready.push(task, work.provider, work.priority)
+        self._ready.push(task, self._group(task), self._work[task].priority)

@@ -13,6 +13,7 @@ from tau.records.fleet import Task, TaskBudget
 MAX_LINE_BYTES = 1024 * 1024
 MAX_ID = 120
 DEFAULT_TIME_LIMIT_S = 3600.0
+COMMAND_TIMEOUT_S = 600.0  # for `setup`, and for `check`
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)(?=://|::)")
 URL_SCHEMES = ("https", "http", "ssh", "git", "file")
@@ -86,6 +87,12 @@ def merge_defaults(defaults: Mapping[str, Any], fields: Mapping[str, Any]) -> di
     if isinstance(usual, dict) and isinstance(own, dict):
         merged["budget"] = {**usual, **own}
     return merged
+
+
+def longest_attempt(task: Task) -> float:
+    """How many seconds an attempt may take: the agent, `setup` and `check`."""
+    commands = (task.setup is not None) + (task.check is not None)
+    return (task.budget.time_limit or DEFAULT_TIME_LIMIT_S) + commands * COMMAND_TIMEOUT_S
 
 
 def is_url(repo: str) -> bool:

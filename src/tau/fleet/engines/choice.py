@@ -27,6 +27,7 @@ class Place(Value):
     count: int = 1
     memory: int = 2 * 1024**3
     environment: Mapping[str, str] | None = None  # of processes on this machine; None for that of this process
+    orphans: bool = False  # workers go on for a while when the coordinator is gone
 
 
 def make_engine(name: str, commands: Sequence[str], place: Place) -> Engine:

@@ -83,7 +83,8 @@ class DaskEngine:
         models = self._place.root / "agent" / "models.json"
         data = models.read_bytes() if models.exists() else b""
         await self._client.register_plugin(FleetWatch(self._topic, self._client.id))
-        plugin = FleetWorker(self._topic, self._place.per_worker, self._place.memory, data)
+        place = self._place
+        plugin = FleetWorker(self._topic, place.per_worker, place.memory, data, orphans=place.orphans)
         await self._client.register_plugin(plugin, name=self._topic)
 
     def _receive(self, event: tuple[float, Any]) -> None:

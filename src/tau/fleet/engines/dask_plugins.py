@@ -21,8 +21,9 @@ class FleetWorker(WorkerPlugin):  # type: ignore[misc]
 
     idempotent = False
 
-    def __init__(self, topic: str, slots: int, memory: int, models: bytes) -> None:
+    def __init__(self, topic: str, slots: int, memory: int, models: bytes, *, orphans: bool = False) -> None:
         self.name = topic
+        self._orphans = orphans
         self._slots = slots
         self._memory = memory
         self._models = models
@@ -41,7 +42,7 @@ class FleetWorker(WorkerPlugin):  # type: ignore[misc]
 
     async def teardown(self, worker: Any) -> None:
         if self._hosted is not None:
-            await self._hosted.close()
+            await self._hosted.close(kill=not self._orphans)
 
     async def feed(self, who: str, lines: list[bytes]) -> None:
         if self._hosted is not None:

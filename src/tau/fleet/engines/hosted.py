@@ -69,13 +69,16 @@ class HostedWorker:
         if self._engine is not None:
             await self._engine.drop("w1")
 
-    async def close(self) -> None:
-        """End the worker, and remove its folder."""
+    async def close(self, *, kill: bool = True) -> None:
+        """End the worker, and remove its folder. Without `kill` it may go on by itself, for a later coordinator."""
         if self._listening is not None:
             self._listening.cancel()
         if self._engine is not None:
-            await self._engine.close()
-            self._engine = None
+            engine, self._engine = self._engine, None
+            if kill:
+                await engine.close()
+            elif not await engine.leave():
+                return
         with suppress(OSError):
             await asyncio.to_thread(shutil.rmtree, self._root, True)
 

@@ -143,6 +143,13 @@ class PipeEngine:
 
     async def close(self) -> None:
         """End the workers: their input ends, then they are killed."""
+        await self._end(kill=True)
+
+    async def leave(self) -> bool:
+        """End their input and wait a little. False if workers go on by themselves, for a later coordinator."""
+        return await self._end(kill=False)
+
+    async def _end(self, *, kill: bool) -> bool:
         self._closing = True
         processes = list(self._workers.values())
         for process in processes:
@@ -154,12 +161,13 @@ class PipeEngine:
         if processes:
             await asyncio.wait([asyncio.ensure_future(process.wait()) for process in processes], timeout=END_S)
         for process in processes:
-            if process.returncode is None:
+            if process.returncode is None and kill:
                 with suppress(ProcessLookupError):
                     process.kill()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        return kill or all(process.returncode is not None for process in processes)
 
 
 ENGINE = PipeEngine

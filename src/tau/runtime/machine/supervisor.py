@@ -268,7 +268,11 @@ def watch(command: int, line: int, tasks_before: int, signals: int, poll: select
     while not (last := reap_for(command, line)):
         if rounds == MAX_KILL_ROUNDS:
             os._exit(1)
-        if rounds:
+        if rounds == 1:
+            # At once, and without looking at all processes: when an agent dies, many watchers do this together.
+            signal_group(command, signal.SIGKILL)
+            rounds = 2
+        elif rounds:
             rounds += 1
             kill(below(os.getpid()))
         elif quiet and (now := running()) > tasks_before + MAX_PROCESSES:
