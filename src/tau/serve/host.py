@@ -11,9 +11,9 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from tau.errors import CommandError
-from tau.records.events import event_json
+from tau.records.events import Event, event_json
 from tau.records.host_commands import ListHostSessions, OpenSession
-from tau.records.host_events import HostClosing, HostSessions
+from tau.records.host_events import HostClosing, HostSessions, SessionClosed, SessionOpened, SessionStatus
 from tau.serve.access import Access
 from tau.serve.channel import Channel
 from tau.serve.greeting import GOING_AWAY, REVOKED, SLOW, Authenticate, Ending, Kind
@@ -107,7 +107,9 @@ class Host:
 
     async def find(self, id: str, access: Access) -> LiveSession:
         """The session with this id; it is opened if it is not live. Raises CommandError."""
-        return await self._live.find(id, may_open=access.allows("drive"))
+        while (live := await self._live.find(id, may_open=access.allows("drive"))).ended:
+            pass  # it gave way to another session before it was attached to
+        return live
 
     async def open(self, wanted: OpenSession) -> tuple[LiveSession, bool]:
         """Open a session. Returns it, and True if it is new. Raises CommandError."""
@@ -119,8 +121,9 @@ class Host:
             raise CommandError(f"Session {live.id} is running; abort: true aborts it.")
         if any(attachment.client != client for attachment in live.attachments):
             raise CommandError(f"Session {live.id} has other clients.")
-        for attachment in [*live.attachments]:
-            attachment.detach()
+        for channel in self.channels:
+            if (attachment := channel.attachment(live)) is not None:
+                channel.detach(attachment)
         await self._live.close(live)
 
     async def list_sessions(self, wanted: ListHostSessions) -> HostSessions:
@@ -158,10 +161,12 @@ class Host:
 
     # Housekeeping.
 
-    def _tell_watchers(self, line: bytes) -> None:
+    def _tell_watchers(self, id: str, event: Event) -> None:
+        line, kind = event_json(event), type(event)
+        replaced = [(id, SessionOpened), (id, SessionStatus)] if kind is SessionClosed else []
         for channel in self.channels:
             if channel.watches:
-                channel.send_event(line)
+                channel.outgoing.send_latest((id, kind), line, instead_of=replaced)
 
     def _sweep_later(self) -> None:
         if self._sweeping is None:

@@ -62,6 +62,7 @@ class LiveSession:
         self.lent_tools = LentTools(lambda: self.handle.host_tools, answer_timeout_s)
         self.interrupted: Interrupted | None = None
         self.failure = ""  # why the extensions did not start: without them the session is not used
+        self.ended = False  # it is being closed, or is closed
         self._bash: dict[object, RunningBash] = {}
         self._trimming: asyncio.TimerHandle | None = None
         self._restore()
@@ -156,6 +157,9 @@ class LiveSession:
         except TauError as error:
             self.failure = f"The session was not started: {error}"
             log.warning("the extensions of session %s did not start: %s", self.id, error)
+        except Exception as error:  # an extension may be a guard: a session without it must not run
+            self.failure = f"The session was not started: {type(error).__name__}: {error}"
+            log.exception("the extensions of session %s did not start", self.id)
         finally:
             self._starting = None
             for attachment in [*self.attachments]:

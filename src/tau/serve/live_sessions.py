@@ -189,6 +189,7 @@ class LiveSessions:
         path, id = live.handle.log.path, live.id
         self._metrics.session_ended(live.stream.last, live.stream.merged, live.tokens, live.cost)
         self._sessions.discard(live)
+        live.ended = True
         if (timer := self._idle.pop(live, None)) is not None:
             timer.cancel()
         place = live.stream.id if path is None else os.path.realpath(path)

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from tau.records.base import BadRecord, Record, decode
 from tau.serve.request_checks import media_type
@@ -19,6 +19,7 @@ from tau.serve.web.calls import Call
 from tau.serve.web.gate import abort
 from tau.serve.web.replies import NDJSON, access_of, error_reply, failure_reply
 from tau.serve.web.site import Site
+from tau.serve.web.streaming import CallStream
 
 COMMENT_INTERVAL_S = 15.0
 RETRY_MS = 1000
@@ -65,9 +66,9 @@ class Events:
         stop = AbortLater(request)
         call.on_end(stop.start)
         if wants_lines(request.headers.get("accept")):
-            return StreamingResponse(_lines(call, stop), media_type=NDJSON)
+            return CallStream(call, _lines(call), NDJSON, stop.cancel)
         stream = decode(AttachedData, bytes(greeting.data)).attached.stream
-        return StreamingResponse(_events(call, stream, stop), media_type="text/event-stream")
+        return CallStream(call, _events(call, stream), "text/event-stream", stop.cancel)
 
 
 def wants_lines(accept: str | None) -> bool:
@@ -93,16 +94,12 @@ class AbortLater:
             self._timer.cancel()
 
 
-async def _lines(call: Call, stop: AbortLater) -> AsyncIterator[bytes]:
-    try:
-        while (line := await call.line()) is not None:
-            yield line + b"\n"
-    finally:
-        stop.cancel()
-        await call.close()
+async def _lines(call: Call) -> AsyncIterator[bytes]:
+    while (line := await call.line()) is not None:
+        yield line + b"\n"
 
 
-async def _events(call: Call, stream: str, stop: AbortLater) -> AsyncIterator[bytes]:
+async def _events(call: Call, stream: str) -> AsyncIterator[bytes]:
     next_line = asyncio.ensure_future(call.line())
     try:
         yield b"retry: %d\n\n" % RETRY_MS
@@ -117,9 +114,7 @@ async def _events(call: Call, stream: str, stop: AbortLater) -> AsyncIterator[by
             yield as_event(line, stream)
             next_line = asyncio.ensure_future(call.line())
     finally:
-        stop.cancel()
         next_line.cancel()
-        await call.close()
 
 
 def as_event(line: bytes, stream: str) -> bytes:

@@ -20,29 +20,32 @@ from tau.serve.web.site import Site
 from tau.store.sessions import open_session
 
 MAX_PAGE = 200
+MAX_FILES_READ = 2  # at once: a session file may be large, and others need a thread too
 
 
 class Sessions:
     def __init__(self, site: Site) -> None:
         self._site = site
+        self._reading = asyncio.Semaphore(MAX_FILES_READ)
 
     async def list(self, request: Request) -> Response:
         answer = await ask(
             self._site.host,
             access_of(request),
             "list_sessions",
-            all=flag(request, "all") or None,
-            live=flag(request, "live") or None,
-            cursor=request.query_params.get("cursor"),
-            limit=number(request, "limit", MAX_PAGE, MAX_PAGE),
+            {
+                "all": flag(request, "all") or None,
+                "live": flag(request, "live") or None,
+                "cursor": request.query_params.get("cursor"),
+                "limit": number(request, "limit", MAX_PAGE, MAX_PAGE),
+            },
         )
         return json_reply(bytes(answer.data)) if answer.success else failure_reply(answer)
 
     async def open(self, request: Request) -> Response:
         wanted = await read_object(request)
-        wanted.pop("type", None)
         wanted.pop("id", None)
-        answer = await ask(self._site.host, access_of(request), "open_session", **{**wanted, "attach": False})
+        answer = await ask(self._site.host, access_of(request), "open_session", {**wanted, "attach": False})
         if not answer.success:
             return failure_reply(answer)
         opened = parse(bytes(answer.data))
@@ -55,7 +58,8 @@ class Sessions:
         if live is not None:
             return json_reply(b'%b,"live":true}' % snapshot_line(live, "new", entry)[:-1])
         try:
-            return json_reply(await asyncio.to_thread(self._stored, request.path_params["id"], entry))
+            async with self._reading:
+                return json_reply(await asyncio.to_thread(self._stored, request.path_params["id"], entry))
         except CommandError as error:
             return failure_reply(Answer("response", False, error=str(error)))
 
@@ -79,8 +83,7 @@ class Sessions:
             self._site.host,
             access_of(request),
             "close_session",
-            session=request.path_params["id"],
-            abort=flag(request, "abort") or None,
+            {"session": request.path_params["id"], "abort": flag(request, "abort") or None},
         )
         return Response(status_code=204) if answer.success else failure_reply(answer)
 
@@ -95,8 +98,10 @@ class Sessions:
 
     async def log(self, id: str) -> SessionLog:
         """The conversation of a session, live or from its file. Raises CommandError."""
-        live = self._site.host.live(id)
-        return live.handle.log if live is not None else await asyncio.to_thread(self._read, id)
+        if (live := self._site.host.live(id)) is not None:
+            return live.handle.log
+        async with self._reading:
+            return await asyncio.to_thread(self._read, id)
 
     def _read(self, id: str) -> SessionLog:
         path: Path = self._site.host.opener.find(id)

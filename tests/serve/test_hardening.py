@@ -1,0 +1,289 @@
+"""Faults that a reader found: clients that leave, close or flood at a bad moment, and what a watcher must not do."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.served import Client, make_host
+from tau.records.host_commands import OpenSession
+from tau.serve.access import Access
+from tau.serve.attachment import MAX_EARLY_BYTES, TOO_MANY_COMMANDS
+from tau.serve.channel import MAX_HOST_COMMANDS
+from tau.serve.host import Host
+from tau.serve.keys import MAX_KEYS
+from tau.serve.outgoing import MAX_WAITING_BYTES
+
+WATCHER = Access("phone", "watch", "t1")
+DRIVER = Access("desk", "drive", "t2")
+# An extension that starts when the file `go` is in the working folder.
+SLOW_EXTENSION = """
+import os, time
+def extension(pi):
+    while not os.path.exists("go"):
+        time.sleep(0.01)
+"""
+
+
+async def free_client(host: Host, access: Access = Access("local", "admin")) -> Client:
+    client = Client(host, access)
+    assert (await client.hello())["success"]
+    return client
+
+
+async def until(condition: Any) -> None:
+    """Wait until a condition is true."""
+    async with asyncio.timeout(30):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+def starting_host(folder: Path) -> Host:
+    (folder / "slow.py").write_text(SLOW_EXTENSION)
+    return make_host(folder, extensions=[str(folder / "slow.py")])
+
+
+async def test_a_session_that_a_client_closed_and_opened_again_gets_its_commands(tmp_path: Path) -> None:
+    host = make_host(tmp_path, {"text": "one"}, {"text": "two"})
+    client = await free_client(host)
+    session = (await client.get("open_session"))["session"]
+    await client.get("prompt", session=session, message="first")
+    await client.until("agent_settled")
+    await client.get("close_session", session=session)
+    assert "is not attached" in (await client.ask("prompt", session=session, message="lost"))["error"]
+    attached = await client.get("attach", session=session)
+    await client.get("prompt", session=session, message="second")
+    assert (await client.until("agent_settled"))["session"] == session
+    live = host.live(session)
+    assert live is not None and live.stream.id == attached["stream"]
+    assert [point.text for point in live.handle.tree.fork_points()] == ["first", "second"]
+
+
+async def test_a_bound_client_that_closed_its_session_is_told_so(tmp_path: Path) -> None:
+    host = make_host(tmp_path)
+    session = (await (await free_client(host)).get("open_session", attach=False))["session"]
+    client = Client(host)
+    await client.hello(session=session)
+    await client.get("close_session", session=session)
+    assert (await client.ask("prompt", message="lost"))["error"] == f"Session {session} was closed."
+
+
+async def test_a_client_that_leaves_while_its_session_is_opened_is_not_attached(tmp_path: Path) -> None:
+    host = make_host(tmp_path)
+    session = (await (await free_client(host)).get("open_session", attach=False))["session"]
+    await host.open(OpenSession(session=session))
+    live = host.live(session)
+    assert live is not None
+    first = Client(host)
+    await first.hello(session=session)
+    await first.get("prompt", message="so that there is a file")
+    await first.until("agent_settled", 0)
+    first.cut()
+    await first.ended()
+    await host.close_session(live)
+    leaving = await free_client(host)
+    await leaving.send("attach", session=session)
+    leaving.cut()
+    await leaving.ended()
+    await until(lambda: host.live(session) is not None)
+    other = await free_client(host)
+    await other.get("attach", session=session)
+    assert len((await other.get("who", session=session))["clients"]) == 1
+    await other.get("close_session", session=session)  # no client that has left is in its way
+
+
+async def test_a_session_that_gave_way_to_another_one_is_not_attached_to(tmp_path: Path) -> None:
+    host = make_host(tmp_path, max_live=1)
+    live, _ = await host.open(OpenSession())
+    await host.open(OpenSession())
+    client = await free_client(host)
+    assert live.ended
+    (channel,) = host.channels
+    with pytest.raises(Exception, match="was closed"):
+        channel.attach(live)
+    assert not live.attachments
+    assert (await client.ask("who", session=host.sessions[0].id))["success"]
+
+
+@pytest.mark.promise("N11")
+async def test_pings_of_a_client_that_does_not_read_are_bounded(tmp_path: Path) -> None:
+    client = await free_client(make_host(tmp_path))
+    line = json.dumps({"type": "ping", "data": "x" * (1 << 20)}).encode() + b"\n"
+    written = 0
+
+    async def flood() -> None:
+        nonlocal written
+        while written < 200:
+            await client.write(line)
+            written += 1
+
+    flooding = asyncio.create_task(flood())
+    outgoing = next(iter(client_channels(client))).outgoing
+    await until(lambda: not outgoing.has_room or flooding.done())
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert outgoing._waiting_bytes < 2 * MAX_WAITING_BYTES and not flooding.done()
+    while not flooding.done():
+        await client.read()
+    client.cut()
+
+
+def client_channels(client: Client) -> set[Any]:
+    from support.served import HOSTS
+
+    return HOSTS[-1].channels
+
+
+@pytest.mark.promise("N11")
+async def test_a_client_that_watches_all_sessions_and_does_not_read_costs_one_line_for_each(tmp_path: Path) -> None:
+    host = make_host(tmp_path)
+    watcher = await free_client(host, WATCHER)
+    await watcher.get("watch_sessions", enabled=True)
+    (channel,) = host.channels
+    client = await free_client(host)
+    session = (await client.get("open_session"))["session"]
+    await watcher.until("session_opened", 0)
+    await watcher.until("session_status", 0)
+    live = host.live(session)
+    assert live is not None
+    waiting = channel.outgoing
+    waiting.flush()
+    waiting._state = type(waiting._state).WRITING  # the transport takes nothing
+    for cost in range(5000):
+        live.cost = float(cost)
+        host.watch._last.clear()
+        host.watch._timers.pop(live, None)
+        host.watch._tell(live)
+    assert len(waiting._waiting) + len(waiting._latest) < 10
+
+
+async def test_watchers_hear_that_a_session_went_to_another_one(tmp_path: Path) -> None:
+    host = make_host(tmp_path)
+    watcher, client = await free_client(host), await free_client(host)
+    await watcher.get("watch_sessions", enabled=True)
+    session = (await client.get("open_session"))["session"]
+    await watcher.until("session_status", 0)
+    await client.get("prompt", session=session, message="hi")
+    await client.until("agent_settled")
+    await client.get("new_session", session=session)
+    closed = await watcher.until("session_closed", 0)
+    assert closed["session"] == session
+    await watcher.until(lambda record: record["type"] == "session_opened" and record["session"] != session, 0)
+
+
+@pytest.mark.promise("N12")
+async def test_a_watcher_does_not_push_the_keys_of_others_out(tmp_path: Path) -> None:
+    host = make_host(tmp_path, {"text": "once"}, {"text": "twice"})
+    session = (await (await free_client(host)).get("open_session", attach=False))["session"]
+    driver, watcher = Client(host, DRIVER), Client(host, WATCHER)
+    await driver.hello(session=session)
+    await watcher.hello(session=session)
+    await driver.get("prompt", message="go", key="mine")
+    await driver.until("agent_settled", 0)
+    for at in range(MAX_KEYS + 1):
+        await watcher.send("get_last_assistant_text", key=f"k{at}")
+    await watcher.ask("get_last_assistant_text")
+    await driver.get("prompt", message="go", key="mine")
+    live = host.live(session)
+    assert live is not None and len(live.handle.tree.fork_points()) == 1
+
+
+@pytest.mark.promise("N12")
+async def test_no_run_waits_for_a_watcher(tmp_path: Path) -> None:
+    host = make_host(tmp_path)
+    session = (await (await free_client(host)).get("open_session", attach=False))["session"]
+    watcher, driver = Client(host, WATCHER), Client(host, DRIVER)
+    await watcher.hello(session=session, flow="wait")
+    live = host.live(session)
+    assert live is not None and not live.stream.waited_for
+    await driver.hello(session=session, flow="wait")
+    assert len(live.stream.waited_for) == 1
+
+
+@pytest.mark.promise("N14")
+async def test_a_credential_that_is_revoked_before_the_hello_gets_nothing(tmp_path: Path) -> None:
+    host = make_host(tmp_path)
+    client = Client(host, DRIVER)
+    await until(lambda: host.channels)
+    host.revoke("t2")
+    ending = await client.ended()
+    assert (ending.code, client.records) == (1008, [])
+
+
+@pytest.mark.promise("N14")
+async def test_what_a_revoked_client_sends_is_not_carried_out(tmp_path: Path) -> None:
+    host = make_host(tmp_path)
+    session = (await (await free_client(host)).get("open_session", attach=False))["session"]
+    client = Client(host, DRIVER)
+    await client.hello(session=session)
+    await client.until("snapshot", 0)
+    await client.write(json.dumps({"type": "set_session_name", "name": "late"}).encode() + b"\n")
+    host.revoke("t2")
+    assert (await client.ended()).code == 1008
+    live = host.live(session)
+    assert live is not None and live.handle.tree.name is None
+
+
+async def test_commands_that_wait_for_extensions_survive_that_the_client_attaches_again(tmp_path: Path) -> None:
+    host = starting_host(tmp_path)
+    client = await free_client(host)
+    session = (await client.get("open_session"))["session"]
+    early = await client.send("get_state", session=session)
+    await client.get("attach", session=session)
+    dropped = await client.send("get_state", session=session)
+    await client.get("attach", session=session)
+    (tmp_path / "work" / "go").touch()
+    for id in (early, dropped):
+        answer = await client.until(lambda record, id=id: record.get("id") == id, 0)
+        assert answer["success"]
+
+
+async def test_commands_that_wait_for_extensions_are_refused_when_the_client_detaches(tmp_path: Path) -> None:
+    host = starting_host(tmp_path)
+    client = await free_client(host)
+    session = (await client.get("open_session"))["session"]
+    early = await client.send("get_state", session=session)
+    await client.get("detach", session=session)
+    answer = await client.until(lambda record: record.get("id") == early, 0)
+    assert "was detached before" in answer["error"]
+    (tmp_path / "work" / "go").touch()
+
+
+async def test_what_waits_for_extensions_is_bounded(tmp_path: Path) -> None:
+    host = starting_host(tmp_path)
+    client = await free_client(host)
+    session = (await client.get("open_session"))["session"]
+    text = "x" * (MAX_EARLY_BYTES // 4)
+    ids = [await client.send("prompt", session=session, message=text) for _ in range(6)]
+    answer = await client.until(lambda record: record.get("id") in ids, 0)
+    assert answer["error"] == TOO_MANY_COMMANDS and answer["id"] == ids[3]
+    (tmp_path / "work" / "go").touch()
+    assert (await client.until(lambda record: record.get("id") == ids[0], 0))["success"]
+
+
+async def test_commands_of_the_host_wait_when_a_client_has_many_under_way(tmp_path: Path) -> None:
+    host = make_host(tmp_path)
+    client = await free_client(host)
+    (channel,) = host.channels
+    most = 0
+    ids = [await client.send("list_sessions", all=True) for _ in range(3 * MAX_HOST_COMMANDS)]
+
+    def answered() -> int:
+        nonlocal most
+        most = max(most, len(channel._tasks))
+        return len(client.events("response"))
+
+    while answered() <= len(ids):
+        await client.read()
+    assert 1 < most <= MAX_HOST_COMMANDS
+
+
+async def test_a_pace_beyond_all_bounds_is_cut(tmp_path: Path) -> None:
+    client = Client(make_host(tmp_path))
+    await client.write(b'{"id":"h","type":"hello","version":1,"pace":' + b"9" * 400 + b"}\n")
+    assert (await client.until("response", 0))["success"]
+    assert (await client.ask("open_session"))["success"]
