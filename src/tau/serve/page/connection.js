@@ -1,4 +1,5 @@
-// The login of this browser, and the connection to the host: one WebSocket that is made again when it is lost.
+// The login of this browser, and the connection to the host: one WebSocket that is made again when it is lost. Where
+// WebSockets are blocked, http.js does the same with server-sent events and requests.
 //
 // A lost connection loses nothing: after `hello` the page attaches again after the last number that it has, and sends
 // what was not answered once more. Commands that change something have a key, so the host carries them out once.
@@ -138,6 +139,9 @@ export class Connection {
   #login;
   #on;
   #socket = null;
+  #websocketWorks = false; // the host has answered on one
+  #HttpSocket = null; // instead of WebSocket, for the next attempt
+  #viaHttp = false; // the last attempt
   #online = false; // the host has answered `hello`
   #ended = false;
   #delay = 0;
@@ -246,14 +250,32 @@ export class Connection {
   #connect() {
     if (this.#ended || this.#socket) return;
     this.#status("connecting");
-    const address = new URL("v1/ws", ROOT);
-    address.protocol = address.protocol.replace("http", "ws");
-    const socket = new WebSocket(address, ["tau.v1"]);
+    const socket = this.#open();
+    if (!socket) return void this.#chooseTransport().then(() => this.#connectLater(""));
     this.#socket = socket;
     this.#expect(HELLO_TIMEOUT_MS);
     socket.onopen = () => socket.send(JSON.stringify(this.#greeting()));
     socket.onmessage = ({data}) => socket === this.#socket && this.#receive(data);
     socket.onclose = ({code, reason}) => socket === this.#socket && this.#lost(code, reason);
+  }
+
+  // A WebSocket, or what stands for it; null if the browser refuses it.
+  #open() {
+    this.#viaHttp = Boolean(this.#HttpSocket);
+    if (this.#viaHttp) return new this.#HttpSocket((path, options) => ask(path, options, this.#login.token));
+    const address = new URL("v1/ws", ROOT);
+    address.protocol = address.protocol.replace("http", "ws");
+    try {
+      return new WebSocket(address, ["tau.v1"]);
+    } catch {
+      return null;
+    }
+  }
+
+  // An attempt has failed. As long as no WebSocket has worked, the next one is made without, or with one again.
+  async #chooseTransport() {
+    const module = this.#viaHttp ? null : await import("./http.js").catch(() => null);
+    this.#HttpSocket = module?.HttpSocket ?? null;
   }
 
   #greeting() {
@@ -275,6 +297,7 @@ export class Connection {
     if (!record.success) return this.#lost(1008, record.error);
     this.hello = record.data;
     this.#online = true;
+    this.#websocketWorks ||= !this.#viaHttp;
     this.#delay = 0;
     this.#socket.send(JSON.stringify({id: "watch", type: "watch_sessions", enabled: true}));
     this.#status("online");
@@ -337,16 +360,20 @@ export class Connection {
   // Losing the connection
 
   #lost(code, reason) {
+    const greeted = this.#online;
     this.#drop();
     for (const waiting of [...this.#pending.values()]) {
       if (waiting.sent && waiting.record.key === undefined) this.#settle(waiting).reject(new Error(LOST));
     }
     if (this.#ended) return;
     if (code === 1008) this.#verify(reason);
-    else this.#connectLater(reason);
+    else if (greeted || this.#websocketWorks) this.#connectLater(reason);
+    else this.#chooseTransport().then(() => this.#connectLater(reason));
   }
 
   #connectLater(reason) {
+    if (this.#ended || this.#socket) return;
+    clearTimeout(this.#timer);
     const delay = this.#delay * (0.5 + Math.random() / 2);
     this.#delay = Math.min(this.#delay * 2 || FIRST_DELAY_MS, MAX_DELAY_MS);
     this.#timer = setTimeout(() => this.#connect(), delay);
@@ -394,8 +421,9 @@ export class Connection {
   #expect(patience) {
     clearTimeout(this.#patience);
     this.#patience = setTimeout(() => {
+      const greeted = this.#online;
       this.#lost(1006, "");
-      this.retryNow();
+      if (greeted) this.retryNow();
     }, patience);
   }
 

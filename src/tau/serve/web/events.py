@@ -1,6 +1,7 @@
 """`GET /v1/sessions/{id}/events`: the stream of a session as server-sent events, or as lines (NDJSON).
 
 The id of an event is `<stream>:<seq>`; a client that sends it back, as `Last-Event-ID` or `?after=`, continues there.
+A comment at the beginning, `: attached {…}`, has the session, its stream, and whether the client continues.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tau.records.base import BadRecord, Record, decode
+from tau.records.base import BadRecord, Record, decode, encode
+from tau.records.host_events import Attached
 from tau.serve.request_checks import media_type
 from tau.serve.web.calls import Call
 from tau.serve.web.gate import abort
@@ -37,7 +39,7 @@ class Place(Record):
 
 
 class AttachedData(Record):
-    attached: Place
+    attached: Attached
 
 
 class Events:
@@ -67,8 +69,8 @@ class Events:
         call.on_end(stop.start)
         if wants_lines(request.headers.get("accept")):
             return CallStream(call, _lines(call), NDJSON, stop.cancel)
-        stream = decode(AttachedData, bytes(greeting.data)).attached.stream
-        return CallStream(call, _events(call, stream), "text/event-stream", stop.cancel)
+        attached = decode(AttachedData, bytes(greeting.data)).attached
+        return CallStream(call, _events(call, attached), "text/event-stream", stop.cancel)
 
 
 def wants_lines(accept: str | None) -> bool:
@@ -99,10 +101,10 @@ async def _lines(call: Call) -> AsyncIterator[bytes]:
         yield line + b"\n"
 
 
-async def _events(call: Call, stream: str) -> AsyncIterator[bytes]:
+async def _events(call: Call, attached: Attached) -> AsyncIterator[bytes]:
     next_line = asyncio.ensure_future(call.line())
     try:
-        yield b"retry: %d\n\n" % RETRY_MS
+        yield b"retry: %d\n\n: attached %b\n\n" % (RETRY_MS, encode(attached))
         while True:
             done, _ = await asyncio.wait({next_line}, timeout=COMMENT_INTERVAL_S)
             if not done:
@@ -111,7 +113,7 @@ async def _events(call: Call, stream: str) -> AsyncIterator[bytes]:
             line = next_line.result()
             if line is None:
                 return
-            yield as_event(line, stream)
+            yield as_event(line, attached.stream)
             next_line = asyncio.ensure_future(call.line())
     finally:
         next_line.cancel()

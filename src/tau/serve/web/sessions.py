@@ -14,7 +14,7 @@ from tau.records.base import Raw, encode, parse
 from tau.runtime.history.html_export import session_page
 from tau.runtime.history.session_log import SessionLog
 from tau.serve.snapshot import newest_entries, snapshot_line
-from tau.serve.web.calls import Answer, ask
+from tau.serve.web.calls import Answer, Call, ask
 from tau.serve.web.replies import access_of, failure_reply, flag, json_reply, number, read_object
 from tau.serve.web.site import Site
 from tau.store.sessions import open_session
@@ -41,6 +41,15 @@ class Sessions:
             },
         )
         return json_reply(bytes(answer.data)) if answer.success else failure_reply(answer)
+
+    async def host(self, request: Request) -> Response:
+        """What a channel says after `hello`: the version, the host, and the scope of the credential."""
+        call = Call(self._site.host, access_of(request), "http")
+        try:
+            greeting = await call.hello()
+        finally:
+            await call.close()
+        return json_reply(bytes(greeting.data)) if greeting.success else failure_reply(greeting)
 
     async def open(self, request: Request) -> Response:
         wanted = await read_object(request)
