@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from support.served import Client, make_host
+from tau.records.events import CompactionEnd, CompactionStart
 from tau.records.host_commands import OpenSession
-from tau.serve.access import Access
+from tau.runtime.app.handle import SessionHandle
+from tau.serve.access import LOCAL_USER, Access
 from tau.serve.attachment import MAX_EARLY_BYTES, TOO_MANY_COMMANDS
 from tau.serve.channel import MAX_HOST_COMMANDS
 from tau.serve.host import Host
@@ -29,7 +31,7 @@ def extension(pi):
 """
 
 
-async def free_client(host: Host, access: Access = Access("local", "admin")) -> Client:
+async def free_client(host: Host, access: Access = LOCAL_USER) -> Client:
     client = Client(host, access)
     assert (await client.hello())["success"]
     return client
@@ -287,3 +289,26 @@ async def test_a_pace_beyond_all_bounds_is_cut(tmp_path: Path) -> None:
     await client.write(b'{"id":"h","type":"hello","version":1,"pace":' + b"9" * 400 + b"}\n")
     assert (await client.until("response", 0))["success"]
     assert (await client.ask("open_session"))["success"]
+
+
+async def test_a_session_that_is_being_compacted_is_not_idle(tmp_path: Path) -> None:
+    host = make_host(tmp_path)
+    live, _ = await host.open(OpenSession())
+    assert live.idle
+    live.stream.publish(CompactionStart("manual"))
+    assert not live.idle
+    live.stream.publish(CompactionEnd("manual", None, False, False))
+    assert live.idle
+
+
+async def test_a_guard_that_fails_in_any_way_keeps_the_session_from_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(handle: SessionHandle) -> None:
+        raise ValueError("a fault that is no TauError")
+
+    monkeypatch.setattr(SessionHandle, "start", fail)
+    host = starting_host(tmp_path)
+    client = await free_client(host)
+    session = (await client.get("open_session"))["session"]
+    assert "was not started" in (await client.ask("prompt", session=session, message="hi"))["error"]

@@ -81,7 +81,9 @@ async def test_a_prompt_in_another_dialect_waits_for_its_own_result(tmp_path: Pa
 async def test_few_large_files_are_read_at_once(tmp_path: Path) -> None:
     async with serving(tmp_path) as server:
         session = await server.open()
-        await server.ask("POST", f"/v1/sessions/{session}/commands", {"type": "prompt", "message": "a"}, "Prefer: wait=30")
+        await server.ask(
+            "POST", f"/v1/sessions/{session}/commands", {"type": "prompt", "message": "a"}, "Prefer: wait=30"
+        )
         assert (await server.ask("DELETE", f"/v1/sessions/{session}")).status == 204
         answers = await asyncio.gather(*(server.ask("GET", f"/v1/sessions/{session}/cards") for _ in range(8)))
         assert [answer.status for answer in answers] == [200] * 8

@@ -14,7 +14,7 @@ from tau.core.conversation.stats import session_counts
 from tau.errors import TauError
 from tau.records.base import UNSET, UnsetType, replace
 from tau.records.dialogs import UiRequest
-from tau.records.events import AgentSettled, AgentStart, MessageEnd
+from tau.records.events import AgentSettled, AgentStart, CompactionEnd, CompactionStart, MessageEnd
 from tau.records.host_events import DialogResolved, Interrupted, RunningBash, SessionChanged, Settled
 from tau.records.messages import Assistant
 from tau.runtime.app.factory import SessionFactory
@@ -64,6 +64,7 @@ class LiveSession:
         self.failure = ""  # why the extensions did not start: without them the session is not used
         self.ended = False  # it is being closed, or is closed
         self._bash: dict[object, RunningBash] = {}
+        self._compacting = False
         self._trimming: asyncio.TimerHandle | None = None
         self._restore()
         self.handle.on_move(self._moved)
@@ -99,7 +100,7 @@ class LiveSession:
         """True if closing it would end nothing, and lose no message that waits."""
         view = self.stream.view
         waits = view.dialogs or view.queue.steering or view.queue.follow_up or self._bash
-        return not (self.streaming or waits or self.starting)
+        return not (self.streaming or waits or self.starting or self._compacting)
 
     # Clients.
 
@@ -196,7 +197,11 @@ class LiveSession:
                 self.cost += event.message.usage.cost.total
                 count_tokens(self.tokens, event.message.usage)
             return
-        if isinstance(event, AgentSettled):
+        if isinstance(event, CompactionStart | CompactionEnd):
+            self._compacting = isinstance(event, CompactionStart)
+            self._changed(self)
+        elif isinstance(event, AgentSettled):
+            self._compacting = False
             self._settled()
         elif isinstance(event, Question):
             self.dialogs.shown(event.id)

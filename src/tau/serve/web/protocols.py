@@ -210,7 +210,8 @@ class LimitedWebSocket(WebSocketsSansIOProtocol):
         return self._write_rest()
 
     def _write_rest(self) -> bool:
-        while self._rest is not None and self.writable.is_set() and not self.transport.is_closing():
+        open_ = not (self.close_sent or self.transport.is_closing())  # no data follows a close frame
+        while open_ and self._rest is not None and self.writable.is_set():
             part, self._rest = self._rest[:FRAGMENT_BYTES], self._rest[FRAGMENT_BYTES:]
             first = (0x00 if self._begun else 0x01) | (0x00 if self._rest else 0x80)
             self._begun, self._rest = True, self._rest or None
