@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import threading
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
-from serve.web_server import serving
+from serve.web_server import Server, serving
 from support.served import WITHIN, Json
+from tau.serve.web import sessions
 from tau.serve.web.gate import App
+from tau.store.sessions import open_session
 
 
 async def ask_and_leave(app: App, target: str, *headers: tuple[bytes, bytes]) -> None:
@@ -78,12 +83,52 @@ async def test_a_prompt_in_another_dialect_waits_for_its_own_result(tmp_path: Pa
             assert answer.status == 200 and expected in answer.body.decode(), answer.body
 
 
-async def test_few_large_files_are_read_at_once(tmp_path: Path) -> None:
+async def test_few_large_files_are_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reading, most, lock = 0, 0, threading.Lock()
+
+    def read(path: Path) -> Any:
+        nonlocal reading, most
+        with lock:
+            reading += 1
+            most = max(most, reading)
+        try:
+            return open_session(path)
+        finally:
+            with lock:
+                reading -= 1
+
+    monkeypatch.setattr(sessions, "open_session", read)
     async with serving(tmp_path) as server:
         session = await server.open()
-        await server.ask(
-            "POST", f"/v1/sessions/{session}/commands", {"type": "prompt", "message": "a"}, "Prefer: wait=30"
-        )
+        await ask_for_answer(server, session)
         assert (await server.ask("DELETE", f"/v1/sessions/{session}")).status == 204
-        answers = await asyncio.gather(*(server.ask("GET", f"/v1/sessions/{session}/cards") for _ in range(8)))
-        assert [answer.status for answer in answers] == [200] * 8
+        answers = await asyncio.gather(*(server.ask("GET", f"/v1/sessions/{session}/cards") for _ in range(12)))
+        assert [answer.status for answer in answers] == [200] * 12
+        assert most <= sessions.MAX_FILES_READ
+
+
+async def ask_for_answer(server: Server, session: str) -> None:
+    command = {"type": "prompt", "message": "hello"}
+    answer = await server.ask("POST", f"/v1/sessions/{session}/commands", command, "Prefer: wait=30")
+    assert answer.status == 200
+
+
+async def test_the_id_of_a_session_file_does_not_break_a_header(tmp_path: Path) -> None:
+    async with serving(tmp_path) as server:
+        session = await server.open()
+        await ask_for_answer(server, session)
+        (file,) = (tmp_path / "sessions").rglob("*.jsonl")
+        head, _, rest = file.read_text().partition("\n")
+        odd = 'abcdefgh"\r\nX-Odd: 1\u2028'
+        (file.parent / "2026_odd.jsonl").write_text(json.dumps({**json.loads(head), "id": odd}) + "\n" + rest)
+        answer = await server.ask("GET", "/v1/sessions/abcdefgh/export")
+        assert (answer.status, "x-odd" in answer.headers) == (200, False)
+        assert answer.headers["content-disposition"] == 'attachment; filename="abcdefgh___X-Odd__1_.html"'
+        opened = await server.ask("POST", "/v1/sessions", {"session": "abcdefgh"})
+        assert opened.status == 201 and opened.headers["location"] == f"/v1/sessions/{quote(odd, safe='')}"
+
+
+async def test_an_empty_body_is_no_command(tmp_path: Path) -> None:
+    async with serving(tmp_path) as server:
+        answer = await server.ask("POST", f"/v1/sessions/{await server.open()}/commands", b" \n")
+        assert answer.status == 400 and answer.json == {"error": "The body is empty."}

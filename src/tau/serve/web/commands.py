@@ -37,6 +37,8 @@ class Commands:
                 body = one_line(body)
             except BadRecord as error:
                 return error_reply(400, f"The body is not valid JSON: {error}")
+            if not body:
+                return error_reply(400, "The body is empty.")
         if (parent := request.headers.get("traceparent")) is not None:
             body = b"\n".join(with_trace_parent(line, parent) for line in body.split(b"\n"))
         call = Call(self._site.host, access_of(request), "http")

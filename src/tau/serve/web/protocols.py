@@ -228,6 +228,12 @@ class LimitedWebSocket(WebSocketsSansIOProtocol):
         if not self.close_sent:
             self.scope["extensions"][EXTENSION] = self  # type: ignore[assignment]
 
+    def handle_ping(self) -> None:
+        """A client that does not read gets no answers to its pings either: they would wait in memory."""
+        pong = b"".join(self.conn.data_to_send())
+        if self.transport.get_write_buffer_size() <= FRAGMENT_BYTES:
+            self.transport.write(pong)
+
     def handle_cont(self, event: Any) -> None:
         if len(self.frames) >= MAX_FRAGMENTS:
             self._fail(1009)

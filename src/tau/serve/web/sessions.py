@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -20,6 +22,7 @@ from tau.serve.web.site import Site
 from tau.store.sessions import open_session
 
 MAX_PAGE = 200
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]")  # the id of a session file can be any text
 MAX_FILES_READ = 2  # at once: a session file may be large, and others need a thread too
 
 
@@ -58,7 +61,7 @@ class Sessions:
         if not answer.success:
             return failure_reply(answer)
         opened = parse(bytes(answer.data))
-        place = f"{request.scope.get('root_path', '')}/v1/sessions/{opened['session']}"
+        place = f"{request.scope.get('root_path', '')}/v1/sessions/{quote(opened['session'], safe='')}"
         return json_reply(bytes(answer.data), 201, location=place)
 
     async def snapshot(self, request: Request) -> Response:
@@ -101,7 +104,7 @@ class Sessions:
             log = await self.log(request.path_params["id"])
         except CommandError as error:
             return failure_reply(Answer("response", False, error=str(error)))
-        name = f'attachment; filename="{log.header.id}.html"'
+        name = f'attachment; filename="{_NOT_IN_NAMES.sub("_", log.header.id)[:100]}.html"'
         page: Iterator[bytes] = session_page(log)
         return StreamingResponse(page, media_type="text/html; charset=utf-8", headers={"content-disposition": name})
 
