@@ -163,10 +163,10 @@ def test_arguments_are_readable_while_they_come_and_a_hostile_text_takes_no_time
     script = """async (url, cases) => {
       const {readableArguments} = await import(url);
       const start = performance.now();
-      readableArguments('{"items": ["' + '\\\\"'.repeat(24_000), "x");
+      for (let at = 0; at < 20; at++) readableArguments('{"items": ["' + '\\\\"'.repeat(24_000), "x");
       return [cases.map(([json, name]) => readableArguments(json, name)), performance.now() - start];
     }"""
     given = json.dumps([[text, name] for text, name, _ in ARGUMENTS])
     texts, took_ms = browser.run(f"({script})({json.dumps(module_url('transcript.js'))}, {given})")
     assert texts == [expected for *_, expected in ARGUMENTS]
-    assert took_ms < 1000  # 5 ms; it was 10 s
+    assert took_ms < 5000  # 5 ms; it was 17 s

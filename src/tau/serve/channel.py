@@ -249,6 +249,8 @@ class Channel:
         self._transport.deliver_to(self._handle_now)
         count = 0
         while (line := await self._transport.receive()) is not None:
+            if self._ended.done():
+                return
             if not self.outgoing.has_room:
                 await self.outgoing.wait_for_room()
             while len(self._tasks) >= MAX_HOST_COMMANDS:
