@@ -313,3 +313,20 @@ async def test_a_guard_that_fails_in_any_way_keeps_the_session_from_running(
     client = await free_client(host)
     session = (await client.get("open_session"))["session"]
     assert "was not started" in (await client.ask("prompt", session=session, message="hi"))["error"]
+
+
+async def test_pieces_of_one_session_do_not_wait_for_the_pace_of_another(tmp_path: Path) -> None:
+    host = make_host(tmp_path)
+    client = await free_client(host)
+    one = (await client.get("open_session"))["session"]
+    two = (await client.get("open_session"))["session"]
+    (channel,) = host.channels
+    loop, outgoing = asyncio.get_running_loop(), channel.outgoing
+    for id, delay in ((one, 1000.0), (two, 0.01)):
+        live = host.live(id)
+        attachment = None if live is None else channel.attachment(live)
+        assert attachment is not None
+        attachment.reader.next_piece = loop.time() + delay
+        attachment.reader.cursor = -1  # there is more
+        outgoing._delay(loop.time())
+    assert outgoing._timer is not None and outgoing._timer.when() < loop.time() + 100

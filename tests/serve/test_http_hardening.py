@@ -132,3 +132,20 @@ async def test_an_empty_body_is_no_command(tmp_path: Path) -> None:
     async with serving(tmp_path) as server:
         answer = await server.ask("POST", f"/v1/sessions/{await server.open()}/commands", b" \n")
         assert answer.status == 400 and answer.json == {"error": "The body is empty."}
+
+
+async def test_logins_that_cannot_be_stored_are_refused_with_a_sentence(tmp_path: Path) -> None:
+    async with serving(tmp_path) as server:
+        code = server.credentials.new_code()
+        (server.credentials.folder / "codes.json").chmod(0o644)
+        answer = await server.ask("POST", "/v1/login", {"code": code}, token="")
+        assert answer.status == 503 and "cannot be read" in answer.json["error"]
+        assert code not in answer.body.decode()
+
+
+async def test_the_host_says_who_asks(tmp_path: Path) -> None:
+    async with serving(tmp_path) as server:
+        token = server.credentials.new_token("wall", "watch")
+        answer = await server.ask("GET", "/v1/host", token=token)
+        assert (answer.json["scope"], answer.json["host"], answer.json["version"]) == ("watch", server.host.id, 1)
+        assert (await server.ask("GET", "/v1/host", token="")).status == 401

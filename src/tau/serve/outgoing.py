@@ -295,8 +295,14 @@ class Outgoing:
     def _delay(self, now: float) -> None:
         """Write later the pieces that were too early."""
         times = [reader.next_piece for reader in self.readers if reader.has_more]
-        if times and self._timer is None:
-            self._timer = self._loop.call_at(max(now, min(times)), self._flush_delayed)
+        if not times:
+            return
+        due = max(now, min(times))
+        if self._timer is not None:
+            if self._timer.when() <= due:
+                return
+            self._timer.cancel()  # it is for another stream, whose pieces have more time
+        self._timer = self._loop.call_at(due, self._flush_delayed)
 
     def _flush_delayed(self) -> None:
         self._timer = None
