@@ -91,6 +91,8 @@ async def test_a_client_that_leaves_while_its_session_is_opened_is_not_attached(
     await host.close_session(live)
     leaving = await free_client(host)
     await leaving.send("attach", session=session)
+    while not any(channel._tasks for channel in host.channels):
+        await asyncio.sleep(0)
     leaving.cut()
     await leaving.ended()
     await until(lambda: host.live(session) is not None)

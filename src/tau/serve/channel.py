@@ -100,7 +100,8 @@ class Channel:
             waiting: set[asyncio.Future[Any]] = {reading, self._ended}
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             if self._ended.done():
-                reading.cancel()  # what the client sends from now on is not carried out
+                if self._is_refused:
+                    reading.cancel()
                 await self._flush()
                 return self._ended.result()
             reading.result()
@@ -112,6 +113,11 @@ class Channel:
         """End the channel; what waits is written first, if the client reads it."""
         if not self._ended.done():
             self._ended.set_result(ending)
+
+    @property
+    def _is_refused(self) -> bool:
+        """True if the host has ended the channel: nothing more is carried out. Lines of a lost client still are."""
+        return self._ended.done() and self._ended.result() is not NORMAL
 
     def close(self) -> None:
         """Called when the channel has ended."""
@@ -249,7 +255,7 @@ class Channel:
         self._transport.deliver_to(self._handle_now)
         count = 0
         while (line := await self._transport.receive()) is not None:
-            if self._ended.done():
+            if self._is_refused:
                 return
             if not self.outgoing.has_room:
                 await self.outgoing.wait_for_room()
@@ -269,7 +275,7 @@ class Channel:
     def _handle_now(self, lines: Sequence[InputLine]) -> int:
         """Handle lines in the callback that received them. Returns how many; the others wait for `_handle_lines`."""
         for count, line in enumerate(lines[:LINES_PER_YIELD]):
-            if not self.outgoing.has_room or self._ended.done() or len(self._tasks) >= MAX_HOST_COMMANDS:
+            if not self.outgoing.has_room or self._is_refused or len(self._tasks) >= MAX_HOST_COMMANDS:
                 return count
             if self.handle(line):
                 return count + 1

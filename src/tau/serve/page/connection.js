@@ -182,7 +182,7 @@ export class Connection {
   attach(session, position) {
     if (this.#attached && this.#attached.session !== session) this.detach();
     return new Promise((resolve, reject) => {
-      this.#attached = {session, stream: null, position, answered: false, resolve, reject};
+      this.#attached = {session, stream: null, position, answered: false, unsent: [], resolve, reject};
       if (this.#online) this.#sendAttach();
     });
   }
@@ -216,8 +216,9 @@ export class Connection {
 
   // Send a record that has no response. Returns false if it was not sent.
   send(record) {
-    if (!this.#online || !this.#attached?.answered) return false;
-    this.#socket.send(JSON.stringify({session: this.#attached.session, ...record}));
+    if (!this.#online || !this.#attached) return false;
+    if (this.#attached.answered) this.#socket.send(JSON.stringify({session: this.#attached.session, ...record}));
+    else this.#attached.unsent.push(record);
     return true;
   }
 
@@ -311,6 +312,7 @@ export class Connection {
   #sendAttach() {
     const {session, position} = this.#attached;
     this.#attached.answered = false; // until then the host refuses what is for the session
+    this.#attached.unsent = [];
     const {stream, seq, entry} = position?.() ?? {};
     const after = stream ? {stream, seq} : undefined;
     this.#socket.send(JSON.stringify({id: `attach ${session}`, type: "attach", session, after, entry: entry ?? undefined}));
@@ -336,6 +338,7 @@ export class Connection {
       if (!waiting.sent || !moved || MESSAGES.has(type) || HARMLESS.test(type)) this.#write(waiting);
       else this.#settle(waiting).reject(new Error(UNKNOWN_OUTCOME));
     }
+    for (const unsent of attached.unsent.splice(0)) this.send(unsent);
     attached.resolve?.(record.data);
     attached.resolve = attached.reject = null;
   }

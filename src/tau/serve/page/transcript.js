@@ -8,6 +8,7 @@ const CHUNK = 1500; // characters of streamed text in one element, so that layou
 const MAX_LIVE_OUTPUT = 6000; // characters of output that are shown while a tool runs
 const MAX_PARSED = 50_000; // characters of arguments that are made readable in each frame
 const NEAR_END = 60; // pixels
+const BEFORE_BEGINNING = 1500; // pixels between the reader and the first card, at which earlier ones are read
 const RETRY_MS = 500;
 
 const policy = globalThis.trustedTypes?.createPolicy("tau", {createHTML: (html) => html}) ?? {createHTML: (html) => html};
@@ -140,7 +141,7 @@ export class Transcript {
     this.#earlier.addEventListener("click", () => this.#loadEarlier());
     new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && this.#loadEarlier(), {
       root: this.#scroller,
-      rootMargin: "1500px 0px 0px 0px",
+      rootMargin: `${BEFORE_BEGINNING}px 0px 0px 0px`,
     }).observe(this.#earlier);
     this.#distance = new IntersectionObserver((seen) => this.#moved(seen), {
       root: this.#scroller,
@@ -418,6 +419,11 @@ export class Transcript {
       this.#prepend(answer.cards);
     }
     if (this.#stale) this.#refresh();
+    else if (answer?.cards.length && this.#atBeginning()) this.#loadEarlier(); // the observer only tells changes
+  }
+
+  #atBeginning() {
+    return this.#earlier.getBoundingClientRect().bottom > this.#scroller.getBoundingClientRect().top - BEFORE_BEGINNING;
   }
 
   #prepend(cards) {
