@@ -76,7 +76,7 @@ def test_cards_that_are_far_from_the_reader_are_dropped_and_come_back(tab: Tab, 
     shown(tab, host, session)
     tab.run("""(async () => {
       const main = document.getElementById("main");
-      while (!document.getElementById("earlier").hidden) {
+      for (let at = 0; at < 1000 && !document.getElementById("earlier").hidden; at++) {
         main.scrollTop = 0;
         await new Promise((done) => setTimeout(done, 10));
       }

@@ -255,7 +255,7 @@ export class Transcript {
     this.toEnd();
     this.#draw();
     requestAnimationFrame(() => turn === this.#turn && this.#log.removeAttribute("aria-busy"));
-    if (this.#stale) this.#refresh();
+    this.#goOn();
   }
 
   // Ask for what is new: one request at a time.
@@ -288,7 +288,7 @@ export class Transcript {
       this.#ended = this.#ended.filter((message) => !ended.includes(message));
       this.#draw();
     }
-    if (this.#stale) this.#refresh();
+    this.#goOn();
   }
 
   // The connection was lost while cards were read.
@@ -418,12 +418,17 @@ export class Transcript {
       this.#earlier.hidden = !this.#more;
       this.#prepend(answer.cards);
     }
-    if (this.#stale) this.#refresh();
-    else if (answer?.cards.length && this.#atBeginning()) this.#loadEarlier(); // the observer only tells changes
+    if (answer) this.#goOn();
+    else if (this.#stale) this.#refresh();
   }
 
-  #atBeginning() {
-    return this.#earlier.getBoundingClientRect().bottom > this.#scroller.getBoundingClientRect().top - BEFORE_BEGINNING;
+  // Something was read: read what is wanted next. The observers only tell changes, also while something is being read.
+  #goOn() {
+    if (this.#stale) this.#refresh();
+    else if (this.#more && this.#scroller.clientHeight) {
+      const {top} = this.#scroller.getBoundingClientRect();
+      if (this.#earlier.getBoundingClientRect().bottom > top - BEFORE_BEGINNING) this.#loadEarlier();
+    }
   }
 
   #prepend(cards) {
