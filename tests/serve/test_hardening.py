@@ -117,7 +117,8 @@ async def test_a_session_that_gave_way_to_another_one_is_not_attached_to(tmp_pat
 
 @pytest.mark.promise("N11")
 async def test_pings_of_a_client_that_does_not_read_are_bounded(tmp_path: Path) -> None:
-    client = await free_client(make_host(tmp_path))
+    host = make_host(tmp_path)
+    client = await free_client(host)
     line = json.dumps({"type": "ping", "data": "x" * (1 << 20)}).encode() + b"\n"
     written = 0
 
@@ -128,19 +129,13 @@ async def test_pings_of_a_client_that_does_not_read_are_bounded(tmp_path: Path) 
             written += 1
 
     flooding = asyncio.create_task(flood())
-    outgoing = next(iter(client_channels(client))).outgoing
+    outgoing = next(iter(host.channels)).outgoing
     await until(lambda: not outgoing.has_room or flooding.done())
     for _ in range(50):
         await asyncio.sleep(0)
     assert outgoing._waiting_bytes < 2 * MAX_WAITING_BYTES and not flooding.done()
     flooding.cancel()
     client.cut()
-
-
-def client_channels(client: Client) -> set[Any]:
-    from support.served import HOSTS
-
-    return HOSTS[-1].channels
 
 
 @pytest.mark.promise("N11")
@@ -332,3 +327,22 @@ async def test_pieces_of_one_session_do_not_wait_for_the_pace_of_another(tmp_pat
         attachment.reader.cursor = -1  # there is more
         outgoing._delay(loop.time())
     assert outgoing._timer is not None and outgoing._timer.when() < loop.time() + 100
+
+
+async def test_a_session_is_not_released_before_the_client_that_opened_it_is_attached(tmp_path: Path) -> None:
+    host = make_host(tmp_path, {"text": "one"}, {"text": "two"}, idle_s=0.0)
+    first = Client(host)
+    await first.hello()
+    session = (await first.get("open_session"))["session"]
+    await first.get("prompt", session=session, message="one")
+    await first.until("agent_settled")
+    first.cut()
+    await until(lambda: host.live(session) is None)
+    second = Client(host)
+    await second.hello(session=session)
+    live = host.live(session)
+    assert live is not None and not live.ended and len(live.attachments) == 1
+    await second.get("prompt", message="two")
+    await second.until("agent_settled", 0)
+    second.cut()
+    await until(lambda: host.live(session) is None)

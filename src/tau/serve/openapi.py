@@ -224,7 +224,7 @@ OPERATIONS = (
 
 
 def openapi() -> dict[str, Any]:
-    kinds = [h.OpenSession, e.Opened, e.HostSessions, e.Snapshot, Result]
+    kinds = [h.OpenSession, e.HelloReply, e.Opened, e.HostSessions, e.Snapshot, Result]
     _, shared = schemas(kinds, REF)
     for definition in shared.values():
         if "description" in definition:
