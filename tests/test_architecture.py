@@ -257,7 +257,7 @@ EXTRAS = {
     "starlette": {
         *("serve/web/app.py", "serve/web/mounting.py", "serve/web/websocket.py", "serve/web/replies.py"),
         *("serve/web/sessions.py", "serve/web/commands.py", "serve/web/events.py", "serve/web/logins.py"),
-        "serve/web/transcript.py",
+        *("serve/web/transcript.py", "serve/web/streaming.py"),
         *("serve/web/monitoring.py", "serve/web/page.py", "serve/web/schemas.py"),
     },
     "websockets": {"client/links.py"},

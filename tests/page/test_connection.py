@@ -61,7 +61,7 @@ def modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with an empty page and the modules."""
     folder = tmp_path_factory.mktemp("modules")
     (folder / "index.html").write_text("<!doctype html><title>modules</title>")
-    for name in ("state.js", "connection.js"):
+    for name in ("state.js", "connection.js", "http.js"):
         shutil.copy(FOLDER / name, folder / name)
     return folder
 

@@ -188,6 +188,30 @@ def test_a_message_without_end_is_closed(size: int) -> None:
 
 
 @pytest.mark.promise("N05")
+def test_pings_of_a_client_that_does_not_read_are_not_answered_without_end() -> None:
+    async def run() -> None:
+        async with listening(echo) as (port, listener):
+            head = request("GET", "/v1/ws", port, "Upgrade: websocket", "Sec-WebSocket-Version: 13")
+            head = head.replace(b"Connection: close", b"Connection: Upgrade")
+            head = head[:-2] + b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Protocol: tau.v1\r\n\r\n"
+            reader, writer = await send(port, head)
+            assert b"101 Switching" in await reader.readuntil(b"\r\n\r\n")
+            writer.transport.pause_reading()  # type: ignore[attr-defined]
+            ping = b"\x89\xfd\0\0\0\0" + bytes(125)
+            for _ in range(64):
+                writer.write(ping * 1000)
+                await writer.drain()
+            writer.write(b"\x81\x85\0\0\0\0prove")
+            (connection,) = listener._state.connections
+            async with asyncio.timeout(30):
+                while connection not in listener.connections._proved:
+                    await asyncio.sleep(0.005)
+            assert connection.transport.get_write_buffer_size() < 1_000_000
+
+    asyncio.run(run())
+
+
+@pytest.mark.promise("N05")
 def test_a_frame_that_claims_100_mb_is_refused_at_its_header() -> None:
     async def run() -> None:
         async with listening(echo) as (port, _):

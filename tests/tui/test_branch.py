@@ -38,3 +38,17 @@ def test_a_work_tree_names_its_folder_in_a_file_and_other_folders_have_no_branch
     (work / ".git").write_text(f"gitdir: {real}\n")
     assert GitBranch(str(work)).name == "one"
     assert GitBranch("/").name is None
+
+
+def test_a_head_that_is_a_pipe_a_device_or_huge_is_no_branch(tmp_path: Path) -> None:
+    for name in ("pipe", "device", "huge", "file"):
+        (tmp_path / name / ".git").mkdir(parents=True)
+    os.mkfifo(tmp_path / "pipe" / ".git" / "HEAD")
+    (tmp_path / "device" / ".git" / "HEAD").symlink_to("/dev/zero")
+    with (tmp_path / "huge" / ".git" / "HEAD").open("wb") as huge:
+        huge.truncate(1 << 34)
+    (tmp_path / "file" / ".git").rmdir()
+    with (tmp_path / "file" / ".git").open("wb") as huge:
+        huge.truncate(1 << 34)
+    for name in ("pipe", "device", "huge", "file"):
+        assert GitBranch(str(tmp_path / name)).name is None

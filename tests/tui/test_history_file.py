@@ -127,3 +127,13 @@ def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
     for name in "abc":
         assert [text for text in found if text.startswith(name)] == [f"{name} {number}" for number in range(30)]
     assert not (tmp_path / "tau_history.jsonl.lock").exists()
+
+
+def test_a_line_that_is_nested_too_deeply_is_skipped(tmp_path: Path) -> None:
+    file = HistoryFile(tmp_path, "/here")
+    file.append(HistoryEntry("before"))
+    with file.path.open("ab") as raw:
+        raw.write(b'{"project":"/here","text":' + b"[" * 100_000 + b"\n")
+    file.append(HistoryEntry("after"))
+    assert texts(file) == ["before", "after"]
+    assert history_file._newest(file._lines()) != []

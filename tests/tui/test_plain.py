@@ -498,3 +498,12 @@ def test_a_model_without_a_key_is_not_chosen(tmp_path: Path) -> None:
     with Terminal(tmp_path) as terminal:
         shown = terminal.ask("/model anthropic/claude-opus-4-8")
     assert "Error: No API key found for anthropic. Set ANTHROPIC_API_KEY." in shown
+
+
+def test_text_that_is_not_utf8_is_a_prompt_like_any_other(tmp_path: Path) -> None:
+    with Terminal(tmp_path) as terminal:
+        terminal.until("> ")
+        os.write(terminal._handle, b"caf\xe9\n")
+        terminal.until("ok")
+        terminal.until("> ")
+    assert texts_asked(tmp_path) == ["caf\ufffd"]

@@ -87,6 +87,11 @@ class OpenCalls:
         call = self._open.get(model_id)
         return model_id if call is None else call.id
 
+    def status_of(self, model_id: str) -> Status | None:
+        """The status of an open call; None for one that is not open."""
+        call = self._open.get(model_id)
+        return None if call is None else "in_progress" if call.started else "pending"
+
     def view(self, name: str, arguments: Mapping[str, Any]) -> View:
         info = self._info(name)
         return view_of(name, arguments, self._cwd, info.label, info.kind)

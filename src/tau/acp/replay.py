@@ -15,6 +15,7 @@ from tau.acp.updates import (
     CompactionUpdate,
     Contained,
     MessageChunk,
+    Status,
     TextContent,
     ThoughtChunk,
     ToolCall,
@@ -99,12 +100,18 @@ class Replay:
             name=call.name,
             title=view.title,
             kind=view.kind,
-            status="failed" if result is None or result.is_error else "completed",
+            status=self._status(call, result),
             content=content,
             locations=view.locations,
             raw_input=call.arguments,
             raw_output=details,
         )
+
+    def _status(self, call: Call, result: ToolResult | None) -> Status:
+        """A call without a result has failed, unless it runs now: the client may load a session that is at work."""
+        if result is None:
+            return self._calls.status_of(call.id) or "failed"
+        return "failed" if result.is_error else "completed"
 
     def _bash(self, message: BashExecution, id: str) -> Iterator[Update]:
         failed = message.cancelled or message.exit_code not in (0, UNSET)

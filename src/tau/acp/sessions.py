@@ -222,7 +222,7 @@ class Sessions:
     async def reload_keys(self) -> bool:
         """True if there is a key for any provider."""
         found: bool = await self._in_thread(self._loader.has_key)
-        for session in self._open.values():
+        for session in list(self._open.values()):  # others may be opened or closed meanwhile
             await self._in_thread(session.handle.models.keys.reload)
             session.send_choices()
         return found

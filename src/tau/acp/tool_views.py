@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from tau.records.messages import Image, Text
 from tau.tools.paths import resolve
 
 MAX_TITLE = 120  # characters
+_BACKTICKS = re.compile("`+")
 MAX_PROGRESS_BYTES = 8 * 1024  # of the output of a call while it runs
 
 
@@ -55,9 +57,7 @@ def command_output(blocks: Sequence[Text | Image]) -> list[ToolContent]:
 
 def fenced(text: str, language: str = "") -> str:
     """Text in a Markdown code block, with a fence that does not occur in it."""
-    fence = "```"
-    while fence in text:
-        fence += "`"
+    fence = "`" * max(3, max(map(len, _BACKTICKS.findall(text)), default=0) + 1)
     return f"{fence}{language}\n{text}{'' if text.endswith(chr(10)) else chr(10)}{fence}"
 
 

@@ -144,7 +144,7 @@ matter. With -l, from the settings of this project. tau uninstall is the same.""
 usage: tau serve [--listen ADDRESS:PORT | --no-tcp] [--root DIR ...] [--idle TIME] [--max-live N]
                  [--answer-timeout SECONDS] [--drain SECONDS] [options of sessions]
        tau serve status
-       tau serve url
+       tau serve url [--scope watch|drive|admin]
        tau serve token new --name NAME [--scope watch|drive|admin] | list | revoke NAME
 
 Keep sessions open for clients that come and go: lines on a Unix socket below the agent folder, and HTTP and WebSocket

@@ -105,7 +105,7 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
         Flag("root", "", "DIR", "another folder in which sessions may work; may be repeated", several=True),
         Flag("public-url", "", "URL", "the address of the reverse proxy in front of the host"),
         Flag("insecure-lan", "", "", "listen beyond this machine without TLS"),
-        Flag("scope", "", "SCOPE", "with `tau serve token new`: watch, drive (default) or admin"),
+        Flag("scope", "", "SCOPE", "with `tau serve token new` and `tau serve url`: watch, drive or admin"),
         Flag("idle", "", "TIME", "close a session that nobody uses after this time (default: 15m)"),
         Flag("max-live", "", "N", "sessions that are open at once (default: 1000)"),
         Flag("answer-timeout", "", "SECONDS", "how long a question waits for a client (default: 60)"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tau.errors import CommandError
@@ -16,7 +16,7 @@ from tau.records.host_events import Attached, SnapshotReason
 from tau.records.replies import Accepted
 from tau.rpc.commands import HANDLERS
 from tau.runtime.clock import now
-from tau.runtime.protocol.dispatcher import Dispatcher
+from tau.runtime.protocol.dispatcher import MAX_CONCURRENT_COMMANDS, Dispatcher
 from tau.runtime.protocol.requests import InputLine, InvalidLine, line_type, parse_request
 from tau.runtime.protocol.responses import response
 from tau.serve.access import Access
@@ -32,6 +32,12 @@ if TYPE_CHECKING:
     from tau.runtime.session.host_tools import ToolLender
     from tau.serve.host import Host
     from tau.serve.live_session import LiveSession
+
+
+TOO_MANY_COMMANDS = "Too many commands are under way. Try again later."
+MAX_EARLY_BYTES = 4 * 1024 * 1024
+
+EarlyLine = tuple[InputLine, bytes, CommandKey | None]
 
 
 class Attachment:
@@ -71,7 +77,8 @@ class Attachment:
         self.offers_tools = False
         self._lender: ToolLender | None = None  # once the client has offered tools
         self._keyed: set[asyncio.Task[None]] = set()  # commands with keys that are under way
-        self._early: deque[tuple[InputLine, bytes, CommandKey | None]] = deque()  # wait for the start of extensions
+        self._early: deque[EarlyLine] = deque()  # wait for the start of extensions
+        self._early_bytes = 0
 
     def attach(self, after: After | None, entry: str | None = None) -> Attached:
         """Enter the list of listeners. What the client missed is decided in the same turn of the loop."""
@@ -106,25 +113,47 @@ class Attachment:
         if self._lender is not None:
             self.live.lent_tools.leave(self._identity, self._lender)
             self._lender = None
+        for line, id, _ in self.take_early():
+            self._refuse_line(line, id, "The session was detached before this was carried out.")
 
     def handle(self, line: InputLine, id: bytes = b"", key: CommandKey | None = None) -> bool:
         """Handle a line; with a key, carry it out only once. Returns True if it started a task."""
-        if self.live.starting and not self._is_for_start(line):
-            self._early.append((line, id, key))
+        if why := self.live.failure or (f"Session {self.live.id} was closed." if self.live.ended else ""):
+            self._refuse_line(line, id, why)
             return False
-        if self.live.failure:
-            self.refuse(id, line_name(line) if isinstance(line, bytes) else "parse", self.live.failure)
+        if self.live.starting and not self._is_for_start(line):
+            self._handle_later(line, id, key)
             return False
         if isinstance(line, bytes) and not self._may(line):
             return False
-        if key is not None and isinstance(line, bytes):
+        if key is not None and isinstance(line, bytes) and self._changes(line):
             return self._handle_keyed(line, id, key)
         return self._dispatcher.handle(line)
 
     def started(self) -> None:
         """The extensions have started: handle the lines that waited for them."""
-        while self._early:
-            self.handle(*self._early.popleft())
+        for early in self.take_early():
+            self.handle(*early)
+
+    def take_early(self) -> list[EarlyLine]:
+        """The lines that wait for the start of the extensions; they are not handled here any more."""
+        early = [*self._early]
+        self._early.clear()
+        self._early_bytes = 0
+        return early
+
+    def _handle_later(self, line: InputLine, id: bytes, key: CommandKey | None) -> None:
+        size = len(line) if isinstance(line, bytes) else 0
+        if len(self._early) >= MAX_CONCURRENT_COMMANDS or self._early_bytes + size > MAX_EARLY_BYTES:
+            self._refuse_line(line, id, TOO_MANY_COMMANDS)
+            return
+        self._early.append((line, id, key))
+        self._early_bytes += size
+
+    def _changes(self, line: bytes) -> bool:
+        """False for a command that only reads: it is carried out again, and its key takes no place."""
+        kind = self._envelope.dialect.command_type(line_name(line))
+        return kind is None or scope_of(kind) != "watch"
 
     def _handle_keyed(self, line: bytes, id: bytes, key: CommandKey) -> bool:
         keys = self.live.keys
@@ -138,6 +167,9 @@ class Attachment:
             return False
         if known is not None:
             known.when_answered(lambda rest: self.send_line(_with_id(id, rest)))
+            return False
+        if len(self._keyed) >= MAX_CONCURRENT_COMMANDS:
+            self.refuse(id, line_name(line), TOO_MANY_COMMANDS)
             return False
         sink = KeyedSink(self, keys.add(key), id, lambda: keys.forget(key))
         dispatcher = Dispatcher(self._operations, HANDLERS, sink, self._envelope.dialect, new_lender=self._lend_tools)
@@ -166,10 +198,12 @@ class Attachment:
             self._lender = self.live.lent_tools.lender(self._identity, self._send_unnumbered)
         return self._lender
 
-    def take_tools(self, previous: Attachment) -> None:
-        """Go on with the tools that this client offered when it was attached before."""
+    def take_over(self, previous: Attachment, early: Sequence[EarlyLine]) -> None:
+        """Go on where this client was attached before: with the tools that it offered, and the lines that wait."""
         if previous.offers_tools:
             self._lend_tools()
+        for line, id, key in early:
+            self._handle_later(line, id, key)
 
     def _send_unnumbered(self, event: Event) -> None:
         session = b',"session":%b}' % encode(self.live.id) if self._envelope.free else b"}"
@@ -185,6 +219,11 @@ class Attachment:
 
     def refuse(self, id: bytes, name: str, why: str) -> None:
         self.send_line(response(id, name, UNSET, why))
+
+    def _refuse_line(self, line: InputLine, id: bytes, why: str) -> None:
+        name = line_name(line) if isinstance(line, bytes) else "parse"
+        if name != "extension_ui_response":  # an answer has no response
+            self.refuse(id, name, why)
 
     # The sink of responses.
 

@@ -19,7 +19,7 @@ from tau.records.host_events import Attached, HelloReply, Limits
 from tau.runtime.protocol.requests import InputLine, InvalidLine, parse_envelope
 from tau.runtime.protocol.responses import response
 from tau.serve.access import Access
-from tau.serve.attachment import Attachment
+from tau.serve.attachment import Attachment, EarlyLine
 from tau.serve.greeting import NORMAL, Authenticate, Ending, Greeting, Kind, Refused, check_hello
 from tau.serve.keys import command_key
 from tau.serve.outgoing import MAX_WAITING, Outgoing
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 HELLO_TIMEOUT_S = 10.0
 LINES_PER_YIELD = 64
+MAX_HOST_COMMANDS = 64  # of one client under way; then its lines wait, so that others find a free thread
 CLOSE_TIMEOUT_S = 1.0
 NO_HELLO = "The first record must be a hello."
 
@@ -59,6 +60,7 @@ class Channel:
         self._host = host
         self._transport = transport
         self._check: Callable[[Hello], Greeting] = lambda hello: check_hello(hello, access, authenticate)
+        self._proven = access  # by the connection, before the hello
         self._greeting: Greeting | None = None
         self._bound: Attachment | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -76,7 +78,9 @@ class Channel:
 
     @property
     def credential(self) -> str | None:
-        return None if self._greeting is None else self.access.credential
+        """Also before the hello: a credential may be revoked while it is awaited."""
+        access = self._proven if self._greeting is None else self.access
+        return None if access is None else access.credential
 
     @property
     def bound(self) -> bool:
@@ -96,6 +100,8 @@ class Channel:
             waiting: set[asyncio.Future[Any]] = {reading, self._ended}
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             if self._ended.done():
+                if self._is_refused:
+                    reading.cancel()
                 await self._flush()
                 return self._ended.result()
             reading.result()
@@ -108,6 +114,11 @@ class Channel:
         if not self._ended.done():
             self._ended.set_result(ending)
 
+    @property
+    def _is_refused(self) -> bool:
+        """True if the host has ended the channel: nothing more is carried out. Lines of a lost client still are."""
+        return self._ended.done() and self._ended.result() is not NORMAL
+
     def close(self) -> None:
         """Called when the channel has ended."""
         self.outgoing.close()
@@ -117,8 +128,15 @@ class Channel:
     # Sessions.
 
     def attach(self, live: LiveSession, after: After | None = None, entry: str | None = None) -> Attached:
-        """Attach to a session. Attached again, the client gets what `after` asks for."""
+        """Attach to a session. Attached again, the client gets what `after` asks for.
+
+        Raises CommandError if the client has left while the session was opened, or if the session was closed.
+        """
+        if self.outgoing.closed or live.ended:
+            raise CommandError(f"Session {live.id} was closed.")
+        early: list[EarlyLine] = []
         if (previous := self.attachments.get(live.stream.id)) is not None:
+            early = previous.take_early()
             previous.detach()
         greeting = self.greeting
         attachment = Attachment(
@@ -137,7 +155,7 @@ class Channel:
         if attached.resumed:
             self._host.metrics.attached["tail"] += 1
         if previous is not None:
-            attachment.take_tools(previous)
+            attachment.take_over(previous, early)
         self.attachments[live.stream.id] = attachment
         return attached
 
@@ -173,11 +191,7 @@ class Channel:
     # The greeting.
 
     async def _greet(self) -> None:
-        try:
-            async with asyncio.timeout(HELLO_TIMEOUT_S):
-                line = await self._first_line()
-        except TimeoutError:
-            raise Refused(1008, f"No hello came within {HELLO_TIMEOUT_S:g} s.") from None
+        line = await self._hello_line()
         if line is None:
             raise Refused(1000, "")
         head = self._head(line)
@@ -194,7 +208,22 @@ class Channel:
         except Refused as refused:
             self.respond(id, "hello", error=str(refused))
             raise
-        self.respond(id, "hello", data=reply)
+        if not self._ended.done():
+            self.respond(id, "hello", data=reply)
+
+    async def _hello_line(self) -> InputLine | None:
+        """The first line. Raises Refused if it takes too long, or if the channel is ended meanwhile."""
+        reading = asyncio.ensure_future(self._first_line())
+        waiting: set[asyncio.Future[Any]] = {reading, self._ended}
+        try:
+            done, _ = await asyncio.wait(waiting, timeout=HELLO_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            reading.cancel()
+        if self._ended in done:
+            raise Refused(*self._ended.result())
+        if not done:
+            raise Refused(1008, f"No hello came within {HELLO_TIMEOUT_S:g} s.")
+        return reading.result()
 
     async def _first_line(self) -> InputLine | None:
         while isinstance(line := await self._transport.receive(), bytes) and not line.strip():
@@ -226,8 +255,12 @@ class Channel:
         self._transport.deliver_to(self._handle_now)
         count = 0
         while (line := await self._transport.receive()) is not None:
+            if self._is_refused:
+                return
             if not self.outgoing.has_room:
                 await self.outgoing.wait_for_room()
+            while len(self._tasks) >= MAX_HOST_COMMANDS:
+                await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
             if self.handle(line):
                 await asyncio.sleep(0)  # start the command before handling the next line
             count += 1
@@ -242,7 +275,7 @@ class Channel:
     def _handle_now(self, lines: Sequence[InputLine]) -> int:
         """Handle lines in the callback that received them. Returns how many; the others wait for `_handle_lines`."""
         for count, line in enumerate(lines[:LINES_PER_YIELD]):
-            if not self.outgoing.has_room or self._ended.done():
+            if not self.outgoing.has_room or self._is_refused or len(self._tasks) >= MAX_HOST_COMMANDS:
                 return count
             if self.handle(line):
                 return count + 1

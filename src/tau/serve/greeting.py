@@ -15,6 +15,7 @@ from tau.wire.dialect import Dialect
 from tau.wire.dialects import DEFAULT
 
 NO_CREDENTIAL = "The token is missing or not valid."
+MAX_PACE_MS = 60_000
 
 Kind = Literal["lines", "websocket", "http", "sse", "memory"]
 Authenticate = Callable[[str], Access | None]
@@ -55,12 +56,12 @@ class Greeting(Value):
 
     @property
     def pace_s(self) -> float:
-        return (self.hello.pace or 0) / 1000
+        return min(self.hello.pace or 0, MAX_PACE_MS) / 1000
 
     @property
     def waits(self) -> bool:
-        """True if runs wait for this client."""
-        return self.hello.flow == "wait"
+        """True if runs wait for this client. One that may change nothing does not delay them either."""
+        return self.hello.flow == "wait" and self.access.allows("drive")
 
     @property
     def envelope(self) -> Envelope:

@@ -11,9 +11,9 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from tau.errors import CommandError
-from tau.records.events import event_json
+from tau.records.events import Event, event_json
 from tau.records.host_commands import ListHostSessions, OpenSession
-from tau.records.host_events import HostClosing, HostSessions
+from tau.records.host_events import HostClosing, HostSessions, SessionClosed, SessionOpened, SessionStatus
 from tau.serve.access import Access
 from tau.serve.channel import Channel
 from tau.serve.greeting import GOING_AWAY, REVOKED, SLOW, Authenticate, Ending, Kind
@@ -119,8 +119,9 @@ class Host:
             raise CommandError(f"Session {live.id} is running; abort: true aborts it.")
         if any(attachment.client != client for attachment in live.attachments):
             raise CommandError(f"Session {live.id} has other clients.")
-        for attachment in [*live.attachments]:
-            attachment.detach()
+        for channel in self.channels:
+            if (attachment := channel.attachment(live)) is not None:
+                channel.detach(attachment)
         await self._live.close(live)
 
     async def list_sessions(self, wanted: ListHostSessions) -> HostSessions:
@@ -158,10 +159,12 @@ class Host:
 
     # Housekeeping.
 
-    def _tell_watchers(self, line: bytes) -> None:
+    def _tell_watchers(self, id: str, event: Event) -> None:
+        line, kind = event_json(event), type(event)
+        replaced = [(id, SessionOpened), (id, SessionStatus)] if kind is SessionClosed else []
         for channel in self.channels:
             if channel.watches:
-                channel.send_event(line)
+                channel.outgoing.send_latest((id, kind), line, instead_of=replaced)
 
     def _sweep_later(self) -> None:
         if self._sweeping is None:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tau.core.agent.draft import Update
 from tau.core.conversation.interrupted import last_run
@@ -14,7 +14,7 @@ from tau.core.conversation.stats import session_counts
 from tau.errors import TauError
 from tau.records.base import UNSET, UnsetType, replace
 from tau.records.dialogs import UiRequest
-from tau.records.events import AgentSettled, AgentStart, MessageEnd
+from tau.records.events import AgentSettled, AgentStart, CompactionEnd, CompactionStart, MessageEnd
 from tau.records.host_events import DialogResolved, Interrupted, RunningBash, SessionChanged, Settled
 from tau.records.messages import Assistant
 from tau.runtime.app.factory import SessionFactory
@@ -28,6 +28,9 @@ from tau.serve.lent_tools import LentTools
 from tau.serve.metrics import count_tokens
 from tau.serve.opening import offered_tools
 from tau.serve.session_view import Question
+
+if TYPE_CHECKING:
+    from tau.serve.live_sessions import Opening
 
 log = logging.getLogger(__name__)
 CLOSE_TIMEOUT_S = 2.0
@@ -62,7 +65,10 @@ class LiveSession:
         self.lent_tools = LentTools(lambda: self.handle.host_tools, answer_timeout_s)
         self.interrupted: Interrupted | None = None
         self.failure = ""  # why the extensions did not start: without them the session is not used
+        self.ended = False  # it is being closed, or is closed
+        self.opening: Opening | None = None  # how it was opened, if from a file
         self._bash: dict[object, RunningBash] = {}
+        self._compacting = False
         self._trimming: asyncio.TimerHandle | None = None
         self._restore()
         self.handle.on_move(self._moved)
@@ -98,7 +104,8 @@ class LiveSession:
         """True if closing it would end nothing, and lose no message that waits."""
         view = self.stream.view
         waits = view.dialogs or view.queue.steering or view.queue.follow_up or self._bash
-        return not (self.streaming or waits or self.starting)
+        wanted = self.opening is not None and self.opening.waiting
+        return not (self.streaming or waits or wanted or self.starting or self._compacting)
 
     # Clients.
 
@@ -156,6 +163,9 @@ class LiveSession:
         except TauError as error:
             self.failure = f"The session was not started: {error}"
             log.warning("the extensions of session %s did not start: %s", self.id, error)
+        except Exception as error:  # an extension may be a guard: a session without it must not run
+            self.failure = f"The session was not started: {type(error).__name__}: {error}"
+            log.exception("the extensions of session %s did not start", self.id)
         finally:
             self._starting = None
             for attachment in [*self.attachments]:
@@ -192,7 +202,11 @@ class LiveSession:
                 self.cost += event.message.usage.cost.total
                 count_tokens(self.tokens, event.message.usage)
             return
-        if isinstance(event, AgentSettled):
+        if isinstance(event, CompactionStart | CompactionEnd):
+            self._compacting = isinstance(event, CompactionStart)
+            self._changed(self)
+        elif isinstance(event, AgentSettled):
+            self._compacting = False
             self._settled()
         elif isinstance(event, Question):
             self.dialogs.shown(event.id)

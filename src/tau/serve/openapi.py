@@ -195,6 +195,12 @@ OPERATIONS = (
     ),
     Operation("get", f"{SESSION}/export", "The session as one HTML page", reply={"text/html": TEXT}, errors=(404,)),
     Operation(
+        "get",
+        "/v1/host",
+        "The version, the host and the scope of the credential, as after hello",
+        reply={JSON: _ref(e.HelloReply)},
+    ),
+    Operation(
         "post",
         "/v1/login",
         "Exchange a one-time code for a credential",
@@ -218,7 +224,7 @@ OPERATIONS = (
 
 
 def openapi() -> dict[str, Any]:
-    kinds = [h.OpenSession, e.Opened, e.HostSessions, e.Snapshot, Result]
+    kinds = [h.OpenSession, e.HelloReply, e.Opened, e.HostSessions, e.Snapshot, Result]
     _, shared = schemas(kinds, REF)
     for definition in shared.values():
         if "description" in definition:

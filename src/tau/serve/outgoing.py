@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from enum import Enum, auto
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -134,7 +134,8 @@ class Outgoing:
         self._timer: asyncio.TimerHandle | None = None  # writes pieces that were too early
         self._urgent: deque[bytes] = deque()
         self._waiting: deque[Waiting] = deque()
-        self._waiting_bytes = 0
+        self._waiting_bytes = 0  # of both
+        self._latest: dict[Hashable, bytes] = {}  # lines that newer ones replace
         self._room = asyncio.Event()  # set when responses were taken, and when everything was
         writer.connect(self)
 
@@ -150,7 +151,21 @@ class Outgoing:
 
     def send_first(self, line: bytes) -> None:
         """Send a line before everything that waits."""
+        if self._state is CLOSED:
+            return
         self._urgent.append(line)
+        self._waiting_bytes += len(line)
+        self.flush_soon()
+
+    def send_latest(self, key: Hashable, line: bytes, *, instead_of: Sequence[Hashable] = ()) -> None:
+        """Send a line after the responses. It replaces the one with its key, and others, that a slow client did not
+        take yet: what waits does not grow with the time.
+        """
+        if self._state is CLOSED:
+            return
+        for other in instead_of:
+            self._latest.pop(other, None)
+        self._latest[key] = line
         self.flush_soon()
 
     def flush_soon(self) -> None:
@@ -167,7 +182,8 @@ class Outgoing:
 
     @property
     def has_room(self) -> bool:
-        return len(self._waiting) <= MAX_WAITING and self._waiting_bytes <= MAX_WAITING_BYTES
+        waiting = len(self._waiting) + len(self._urgent)
+        return waiting <= MAX_WAITING and self._waiting_bytes <= MAX_WAITING_BYTES
 
     async def wait_for_room(self) -> None:
         await self._wait_until(lambda: self.has_room)
@@ -186,6 +202,7 @@ class Outgoing:
             self._timer.cancel()
         self._waiting.clear()
         self._urgent.clear()
+        self._latest.clear()
         self._room.set()
 
     @property
@@ -206,7 +223,7 @@ class Outgoing:
         self.flush()
 
     def _has_more(self) -> bool:
-        return bool(self._urgent or self._waiting) or any(reader.has_more for reader in self.readers)
+        return bool(self._urgent or self._waiting or self._latest) or any(reader.has_more for reader in self.readers)
 
     # Called by the transport.
 
@@ -238,16 +255,23 @@ class Outgoing:
         if self._waiting and isinstance(line := self._waiting[0].line, LargeLine) and line.begun:
             return self._take_response()
         if self._urgent:
-            return self._urgent.popleft() + b"\n"
+            return self._take_urgent()
         if self._waiting:
             reader, as_of = self._waiting[0].reader, self._waiting[0].as_of
             if reader is not None and reader in self.readers and (due := reader.next(as_of, now)):
                 return due
             return self._take_response()
+        if self._latest:
+            return self._latest.pop(next(iter(self._latest))) + b"\n"
         for reader in self.readers:
             if reader.has_more and not reader.should_delay(now) and (due := reader.next(reader.stream.last, now)):
                 return due
         return b""
+
+    def _take_urgent(self) -> bytes:
+        line = self._urgent.popleft()
+        self._taken(len(line))
+        return line + b"\n"
 
     def _take_response(self) -> bytes:
         line = self._waiting[0].line
@@ -261,15 +285,24 @@ class Outgoing:
         return line + b"\n"
 
     def _pop(self) -> None:
-        self._waiting_bytes -= _size(self._waiting.popleft().line)
+        self._taken(_size(self._waiting.popleft().line))
+
+    def _taken(self, size: int) -> None:
+        self._waiting_bytes -= size
         if self.has_room:
             self._room.set()
 
     def _delay(self, now: float) -> None:
         """Write later the pieces that were too early."""
         times = [reader.next_piece for reader in self.readers if reader.has_more]
-        if times and self._timer is None:
-            self._timer = self._loop.call_at(max(now, min(times)), self._flush_delayed)
+        if not times:
+            return
+        due = max(now, min(times))
+        if self._timer is not None:
+            if self._timer.when() <= due:
+                return
+            self._timer.cancel()  # it is for another stream, whose pieces have more time
+        self._timer = self._loop.call_at(due, self._flush_delayed)
 
     def _flush_delayed(self) -> None:
         self._timer = None

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tau.store.files import read_small
+
 _REF = "ref: refs/heads/"
+MAX_BYTES = 64 * 1024
 ID_LENGTH = 7
 
 
@@ -26,10 +29,15 @@ class GitBranch:
             changed = self._head.stat().st_mtime
             if changed != self._changed:
                 self._changed = changed
-                self.name = _branch(self._head.read_text(encoding="utf-8", errors="replace"))
+                self.name = _branch(_read(self._head))
         except OSError:
             self.name = None
         return self.name != before
+
+
+def _read(path: Path) -> str:
+    """The text of a file. A repository may come from anyone: a pipe, a device or a huge file raises OSError."""
+    return read_small(path, MAX_BYTES).decode("utf-8", "replace")
 
 
 def _find_head(folder: Path) -> Path | None:
@@ -37,11 +45,11 @@ def _find_head(folder: Path) -> Path | None:
         git = parent / ".git"
         try:
             if git.is_file():  # a work tree or a submodule: the file names the folder
-                target = git.read_text(encoding="utf-8", errors="replace").removeprefix("gitdir:").strip()
+                target = _read(git).removeprefix("gitdir:").strip()
                 return parent / target / "HEAD"
             if git.is_dir():
                 return git / "HEAD"
-        except OSError:
+        except (OSError, ValueError):  # a name with NUL
             return None
     return None
 

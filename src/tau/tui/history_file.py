@@ -106,7 +106,7 @@ def _parse(line: str, project: str) -> HistoryEntry | None:
         return None
     try:
         content = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):  # nested too deeply
         return None
     text = content.get("text")
     if content.get("project") != project or not isinstance(text, str) or clean(text) != text:
@@ -146,7 +146,7 @@ def _newest(lines: list[str]) -> list[str]:
 def _project(line: str) -> str | None:
     try:
         content = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):  # nested too deeply
         return None
     project = content.get("project") if isinstance(content, dict) else None
     return project if isinstance(project, str) else None

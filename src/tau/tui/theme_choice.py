@@ -12,6 +12,7 @@ from tau.runtime.app.factory import SessionFactory
 from tau.screen.colors import color_depth, is_light
 from tau.screen.styles import Palette
 from tau.screen.themes import BUILT_IN, DARK, Theme, chosen_theme, parse_theme
+from tau.store.files import read_small
 from tau.tui.terminal_facts import supports_hyperlinks
 
 MAX_THEME_BYTES = 1_000_000
@@ -108,10 +109,8 @@ class ThemeChoice:
 
 def _read(path: Path) -> tuple[Theme | None, str | None]:
     try:
-        if path.stat().st_size > MAX_THEME_BYTES:
-            return None, f"{path}: larger than {MAX_THEME_BYTES:,} bytes"
-        content = json.loads(path.read_text(encoding="utf-8", errors="replace"))
-    except (OSError, ValueError) as error:
+        content = json.loads(read_small(path, MAX_THEME_BYTES).decode("utf-8", "replace"))
+    except (OSError, ValueError, RecursionError) as error:
         return None, f"{path}: {error}"
     theme, warnings = parse_theme(content)
     return theme, f"{path}: {'; '.join(warnings)}" if warnings else None

@@ -64,7 +64,12 @@ class SessionMirror:
         self._updating: asyncio.Lock = asyncio.Lock()
 
     async def load(self) -> None:
-        """Read the whole session."""
+        """Read the whole session. One reading at a time: an older one must not replace what a newer one has read."""
+        async with self._updating:
+            self._changes = 0
+            await self._load()
+
+    async def _load(self) -> None:
         state = await self._client.get_state()
         self.use_state(state)
         if not self.models.offered:
@@ -91,11 +96,11 @@ class SessionMirror:
         try:
             added: Sequence[Any] = (await self._client.get_entries(last)).entries
         except CommandError:  # the session went to another one
-            await self.load()
+            await self._load()
             return
         for entry in added:
             if entry.get("parentId") != tree.leaf_id or entry.get("type") == "leaf":
-                await self.load()
+                await self._load()
                 return
             tree.add(encode(entry), str(entry["id"]), str(entry["type"]))
         if added:

@@ -142,6 +142,19 @@ async function start() {
   }
 }
 
+// An address of `tau serve url` was opened in a tab that shows the page already.
+async function loginAgain() {
+  try {
+    const found = await login();
+    connection?.close();
+    begin(found);
+    if (session) openSession(session.id);
+  } catch (error) {
+    if (connection) failed(error);
+    else showLogin(error.message);
+  }
+}
+
 function showLogin(problem) {
   connection?.close();
   connection = null;
@@ -190,6 +203,7 @@ async function statusChanged(now) {
       root.dataset.view = "app";
       routed();
     }
+    questions.retry();
     loadList(false);
     if (stored) openSession(session.id);
   }
@@ -252,6 +266,7 @@ function showNotices(now, before) {
 // The session that is shown
 
 function routed() {
+  if (new URLSearchParams(location.hash.slice(1)).has("k")) return void loginAgain();
   const wanted = new URLSearchParams(location.hash.slice(1)).get("s");
   if (wanted && wanted !== session?.id) openSession(wanted);
   else if (!wanted && !session) showNothing();

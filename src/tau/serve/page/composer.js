@@ -20,6 +20,7 @@ export class Composer {
   #menu = $("menu");
   #connection; // () -> Connection
   #actions; // {own: [{name, description, run}], toast, bash, stateChanged}
+  #session = null; // the id under which its draft is kept
   #state = null;
   #commands = null; // slash commands of the session, once they are known
   #models = new Map(); // "provider/id" -> model
@@ -72,6 +73,7 @@ export class Composer {
     if (before === now) return;
     this.#drafts.set(before, [this.#prompt.value, this.#images]);
     [this.#prompt.value, this.#images] = this.#drafts.get(now) ?? ["", []];
+    this.#session = now;
     this.#state = null;
     this.#commands = null;
     this.#hideMenu();
@@ -126,16 +128,25 @@ export class Composer {
     if (behavior) message.streamingBehavior = behavior;
     if (images.length) message.images = images.map(({data, mimeType}) => ({type: "image", data, mimeType}));
     this.#history.push(text);
+    const session = this.#session;
     this.#sent();
     try {
       await this.#connection().request(message);
     } catch (error) {
       this.#actions.toast(error.message, "error");
-      if (!this.#prompt.value && !this.#images.length) {
-        this.#images = images;
-        this.#showImages();
-        this.setText(text);
-      }
+      this.#giveBack(session, text, images);
+    }
+  }
+
+  // A message that was not sent is written again, in the session that it was for.
+  #giveBack(session, text, images) {
+    if (session !== this.#session) {
+      const [written, others] = this.#drafts.get(session) ?? ["", []];
+      if (!written && !others.length) this.#drafts.set(session, [text, images]);
+    } else if (!this.#prompt.value && !this.#images.length) {
+      this.#images = images;
+      this.#showImages();
+      this.setText(text);
     }
   }
 
@@ -312,7 +323,9 @@ export class Composer {
         continue;
       }
       const reader = new FileReader();
+      const session = this.#session;
       reader.onload = () => {
+        if (session !== this.#session) return; // another session was chosen meanwhile
         this.#images = [...this.#images, {data: reader.result.split(",")[1], mimeType: file.type, name: file.name}];
         this.#showImages();
       };

@@ -1,4 +1,5 @@
-// The login of this browser, and the connection to the host: one WebSocket that is made again when it is lost.
+// The login of this browser, and the connection to the host: one WebSocket that is made again when it is lost. Where
+// WebSockets are blocked, http.js does the same with server-sent events and requests.
 //
 // A lost connection loses nothing: after `hello` the page attaches again after the last number that it has, and sends
 // what was not answered once more. Commands that change something have a key, so the host carries them out once.
@@ -138,6 +139,9 @@ export class Connection {
   #login;
   #on;
   #socket = null;
+  #websocketWorks = false; // the host has answered on one
+  #HttpSocket = null; // instead of WebSocket, for the next attempt
+  #viaHttp = false; // the last attempt
   #online = false; // the host has answered `hello`
   #ended = false;
   #delay = 0;
@@ -178,7 +182,7 @@ export class Connection {
   attach(session, position) {
     if (this.#attached && this.#attached.session !== session) this.detach();
     return new Promise((resolve, reject) => {
-      this.#attached = {session, stream: null, position, answered: false, resolve, reject};
+      this.#attached = {session, stream: null, position, answered: false, unsent: [], resolve, reject};
       if (this.#online) this.#sendAttach();
     });
   }
@@ -212,8 +216,9 @@ export class Connection {
 
   // Send a record that has no response. Returns false if it was not sent.
   send(record) {
-    if (!this.#online || !this.#attached?.answered) return false;
-    this.#socket.send(JSON.stringify({session: this.#attached.session, ...record}));
+    if (!this.#online || !this.#attached) return false;
+    if (this.#attached.answered) this.#socket.send(JSON.stringify({session: this.#attached.session, ...record}));
+    else this.#attached.unsent.push(record);
     return true;
   }
 
@@ -246,14 +251,32 @@ export class Connection {
   #connect() {
     if (this.#ended || this.#socket) return;
     this.#status("connecting");
-    const address = new URL("v1/ws", ROOT);
-    address.protocol = address.protocol.replace("http", "ws");
-    const socket = new WebSocket(address, ["tau.v1"]);
+    const socket = this.#open();
+    if (!socket) return void this.#chooseTransport().then(() => this.#connectLater(""));
     this.#socket = socket;
     this.#expect(HELLO_TIMEOUT_MS);
     socket.onopen = () => socket.send(JSON.stringify(this.#greeting()));
     socket.onmessage = ({data}) => socket === this.#socket && this.#receive(data);
     socket.onclose = ({code, reason}) => socket === this.#socket && this.#lost(code, reason);
+  }
+
+  // A WebSocket, or what stands for it; null if the browser refuses it.
+  #open() {
+    this.#viaHttp = Boolean(this.#HttpSocket);
+    if (this.#viaHttp) return new this.#HttpSocket((path, options) => ask(path, options, this.#login.token));
+    const address = new URL("v1/ws", ROOT);
+    address.protocol = address.protocol.replace("http", "ws");
+    try {
+      return new WebSocket(address, ["tau.v1"]);
+    } catch {
+      return null;
+    }
+  }
+
+  // An attempt has failed. As long as no WebSocket has worked, the next one is made without, or with one again.
+  async #chooseTransport() {
+    const module = this.#viaHttp ? null : await import("./http.js").catch(() => null);
+    this.#HttpSocket = module?.HttpSocket ?? null;
   }
 
   #greeting() {
@@ -275,6 +298,7 @@ export class Connection {
     if (!record.success) return this.#lost(1008, record.error);
     this.hello = record.data;
     this.#online = true;
+    this.#websocketWorks ||= !this.#viaHttp;
     this.#delay = 0;
     this.#socket.send(JSON.stringify({id: "watch", type: "watch_sessions", enabled: true}));
     this.#status("online");
@@ -288,6 +312,7 @@ export class Connection {
   #sendAttach() {
     const {session, position} = this.#attached;
     this.#attached.answered = false; // until then the host refuses what is for the session
+    this.#attached.unsent = [];
     const {stream, seq, entry} = position?.() ?? {};
     const after = stream ? {stream, seq} : undefined;
     this.#socket.send(JSON.stringify({id: `attach ${session}`, type: "attach", session, after, entry: entry ?? undefined}));
@@ -313,6 +338,7 @@ export class Connection {
       if (!waiting.sent || !moved || MESSAGES.has(type) || HARMLESS.test(type)) this.#write(waiting);
       else this.#settle(waiting).reject(new Error(UNKNOWN_OUTCOME));
     }
+    for (const unsent of attached.unsent.splice(0)) this.send(unsent);
     attached.resolve?.(record.data);
     attached.resolve = attached.reject = null;
   }
@@ -337,16 +363,20 @@ export class Connection {
   // Losing the connection
 
   #lost(code, reason) {
+    const greeted = this.#online;
     this.#drop();
     for (const waiting of [...this.#pending.values()]) {
       if (waiting.sent && waiting.record.key === undefined) this.#settle(waiting).reject(new Error(LOST));
     }
     if (this.#ended) return;
     if (code === 1008) this.#verify(reason);
-    else this.#connectLater(reason);
+    else if (greeted || this.#websocketWorks) this.#connectLater(reason);
+    else this.#chooseTransport().then(() => this.#connectLater(reason));
   }
 
   #connectLater(reason) {
+    if (this.#ended || this.#socket) return;
+    clearTimeout(this.#timer);
     const delay = this.#delay * (0.5 + Math.random() / 2);
     this.#delay = Math.min(this.#delay * 2 || FIRST_DELAY_MS, MAX_DELAY_MS);
     this.#timer = setTimeout(() => this.#connect(), delay);
@@ -394,8 +424,9 @@ export class Connection {
   #expect(patience) {
     clearTimeout(this.#patience);
     this.#patience = setTimeout(() => {
+      const greeted = this.#online;
       this.#lost(1006, "");
-      this.retryNow();
+      if (greeted) this.retryNow();
     }, patience);
   }
 

@@ -173,6 +173,13 @@ export class Questions {
     this.#tick();
   }
 
+  // The connection was lost: an answer may not have arrived, so it can be given again.
+  retry() {
+    for (const {element} of this.#shown.values()) {
+      for (const control of element.querySelectorAll("form :disabled")) control.disabled = false;
+    }
+  }
+
   #show(dialog) {
     const [first, ...rest] = dialog.title.split("\n");
     const element = make("section", "ask");

@@ -1,12 +1,14 @@
 // The transcript: finished entries are cards, made by the server; what streams is text, drawn once a frame.
 
 const CARDS_PER_SECTION = 16;
+const KEPT_SCREENS = 30; // above and below the reader; the cards of sections further away are dropped
 const FIRST_CARDS = 48;
 const EARLIER_CARDS = 96;
 const CHUNK = 1500; // characters of streamed text in one element, so that layout stays cheap
 const MAX_LIVE_OUTPUT = 6000; // characters of output that are shown while a tool runs
 const MAX_PARSED = 50_000; // characters of arguments that are made readable in each frame
 const NEAR_END = 60; // pixels
+const BEFORE_BEGINNING = 1500; // pixels between the reader and the first card, at which earlier ones are read
 const RETRY_MS = 500;
 
 const policy = globalThis.trustedTypes?.createPolicy("tau", {createHTML: (html) => html}) ?? {createHTML: (html) => html};
@@ -86,10 +88,13 @@ class LiveText {
 export function readableArguments(json, name) {
   if (json.length > MAX_PARSED) return json.slice(-MAX_LIVE_OUTPUT).replaceAll("\\n", "\n");
   const pairs = [];
-  const pattern = /"((?:[^"\\]|\\.)*)"\s*:\s*(?:"((?:[^"\\]|\\.)*)(?:"|\\?$)|([^",\s[{][^,}\]]*))/gs;
-  for (const [, key, string, other] of json.matchAll(pattern)) {
-    const value = string === undefined ? other : string.replace(/\\(u[0-9a-fA-F]{4}|.)/gs, unescaped);
-    pairs.push([key, value]);
+  // Every string is matched, closed or not, so that no part of the text is read twice.
+  const pattern = /"((?:[^"\\]|\\.)*)(?:"|\\?$)(\s*:\s*(?:[[{]|([^",\s[\]{}][^",}\]]*))?)?/gs;
+  let key = null;
+  for (const [, string, colon, other] of json.matchAll(pattern)) {
+    if (colon === undefined && key !== null) pairs.push([key, string.replace(/\\(u[0-9a-fA-F]{4}|.)/gs, unescaped)]);
+    else if (other !== undefined) pairs.push([string, other]);
+    key = colon?.trim() === ":" ? string : null;
   }
   if (name === "bash" && pairs[0]?.[0] === "command") return pairs[0][1];
   return pairs.map(([key, value]) => (value.includes("\n") ? `${key}:\n${value}` : `${key}: ${value}`)).join("\n");
@@ -109,7 +114,12 @@ export class Transcript {
   #get; // (path) -> Promise of JSON
   #session = null;
   #turn = 0; // of the session: answers for another one are dropped
-  #cards = new Map(); // entry id -> article
+  #cards = new Map(); // entry id -> article; null while it is dropped
+  #parts = new WeakMap(); // section -> {ids, calls} of its cards
+  #near = new Set(); // sections that are near to the reader
+  #distance; // observes which they are
+  #filling = false;
+  #target = null; // the entry to scroll to when its card is here
   #calls = new Map(); // tool call id -> {article, number}
   #leaf = null; // the last entry that the cards contain
   #more = false;
@@ -131,8 +141,12 @@ export class Transcript {
     this.#earlier.addEventListener("click", () => this.#loadEarlier());
     new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && this.#loadEarlier(), {
       root: this.#scroller,
-      rootMargin: "1500px 0px 0px 0px",
+      rootMargin: `${BEFORE_BEGINNING}px 0px 0px 0px`,
     }).observe(this.#earlier);
+    this.#distance = new IntersectionObserver((seen) => this.#moved(seen), {
+      root: this.#scroller,
+      rootMargin: `${KEPT_SCREENS * 100}% 0px`,
+    });
     const resized = new ResizeObserver(() => this.#keepEnd());
     for (const element of [this.#scroller, this.#log, this.#live]) resized.observe(element);
     this.#log.addEventListener("click", (event) => this.#clicked(event));
@@ -171,21 +185,28 @@ export class Transcript {
     this.#latest.hidden = true;
   }
 
-  // Scroll to an entry, if its card is here.
-  show(entry) {
+  // Scroll to an entry of the branch. Its card is read first, if it is not here.
+  async show(entry) {
+    const turn = this.#turn;
+    for (let known = -1; !this.#cards.has(entry) && this.#more && known < this.#cards.size; ) {
+      known = this.#cards.size;
+      this.#follows = false;
+      await this.#loadEarlier();
+      if (turn !== this.#turn) return;
+    }
     const card = this.#cards.get(entry);
-    card?.scrollIntoView({block: "start"});
-    return Boolean(card);
+    if (card === null) {
+      this.#target = entry;
+      [...this.#log.children].find((section) => this.#parts.get(section).ids.includes(entry))?.scrollIntoView({block: "start"});
+    } else card?.scrollIntoView({block: "start"});
   }
 
   // Cards
 
   #clear() {
     this.#turn++;
-    this.#log.replaceChildren();
+    this.#removeCards();
     this.#live.replaceChildren();
-    this.#cards.clear();
-    this.#calls.clear();
     this.#tools.clear();
     this.#ended = [];
     this.#message = null;
@@ -197,6 +218,15 @@ export class Transcript {
     this.#earlier.hidden = true;
     this.#latest.hidden = true;
     this.#log.setAttribute("aria-busy", "true");
+  }
+
+  #removeCards() {
+    this.#distance.disconnect();
+    this.#near.clear();
+    this.#log.replaceChildren();
+    this.#cards.clear();
+    this.#calls.clear();
+    this.#target = null;
   }
 
   #path(query) {
@@ -216,9 +246,7 @@ export class Transcript {
       if (turn === this.#turn) this.#loading = null;
     }
     if (turn !== this.#turn || !answer) return;
-    this.#log.replaceChildren();
-    this.#cards.clear();
-    this.#calls.clear();
+    this.#removeCards();
     this.#more = answer.more;
     this.#leaf = answer.leafId;
     this.#log.append(...this.#sections(answer.cards));
@@ -227,7 +255,7 @@ export class Transcript {
     this.toEnd();
     this.#draw();
     requestAnimationFrame(() => turn === this.#turn && this.#log.removeAttribute("aria-busy"));
-    if (this.#stale) this.#refresh();
+    this.#goOn();
   }
 
   // Ask for what is new: one request at a time.
@@ -260,7 +288,7 @@ export class Transcript {
       this.#ended = this.#ended.filter((message) => !ended.includes(message));
       this.#draw();
     }
-    if (this.#stale) this.#refresh();
+    this.#goOn();
   }
 
   // The connection was lost while cards were read.
@@ -270,13 +298,13 @@ export class Transcript {
 
   // Cards of the end: new ones, and those that have changed.
   #put(cards) {
-    const changed = cards.filter((card) => this.#cards.has(card.id));
+    const changed = cards.filter((card) => this.#cards.get(card.id)); // one that is dropped is read again later
     const added = cards.filter((card) => !this.#cards.has(card.id));
     if (changed.length) {
       this.#log.setAttribute("aria-live", "off"); // a result is not read out with the whole card around it
       for (const card of changed) {
         const old = this.#cards.get(card.id);
-        const fresh = this.#card(card);
+        const fresh = this.#card(card, old.parentElement);
         keepOpen(old, fresh);
         old.replaceWith(fresh);
       }
@@ -284,7 +312,7 @@ export class Transcript {
     }
     const last = this.#log.lastElementChild;
     const room = last ? CARDS_PER_SECTION - last.childElementCount : 0;
-    if (room > 0) last.append(...added.splice(0, room).map((card) => this.#card(card)));
+    if (room > 0) last.append(...added.splice(0, room).map((card) => this.#card(card, last)));
     this.#log.append(...this.#sections(added));
   }
 
@@ -292,17 +320,89 @@ export class Transcript {
     const sections = [];
     for (let at = 0; at < cards.length; at += CARDS_PER_SECTION) {
       const section = make("section");
-      section.append(...cards.slice(at, at + CARDS_PER_SECTION).map((card) => this.#card(card)));
+      this.#parts.set(section, {ids: [], calls: []});
+      section.append(...cards.slice(at, at + CARDS_PER_SECTION).map((card) => this.#card(card, section)));
+      this.#distance.observe(section);
       sections.push(section);
     }
     return sections;
   }
 
-  #card({id, html, calls}) {
+  #card({id, html, calls}, section) {
     const article = cardElement(html);
+    const part = this.#parts.get(section);
+    if (!part.ids.includes(id)) part.ids.push(id);
     this.#cards.set(id, article);
-    calls?.forEach((call, number) => this.#calls.set(call, {article, number}));
+    calls?.forEach((call, number) => {
+      this.#calls.set(call, {article, number});
+      part.calls.push(call);
+    });
     return article;
+  }
+
+  // Cards that are far from the reader: dropped, and read again when the reader comes near
+
+  #moved(seen) {
+    for (const {target, isIntersecting, boundingClientRect} of seen) {
+      if (isIntersecting) this.#near.add(target);
+      else {
+        this.#near.delete(target);
+        this.#drop(target, boundingClientRect.height);
+      }
+    }
+    this.#fill();
+  }
+
+  // The section keeps its height, so that nothing moves.
+  #drop(section, height) {
+    const used = section === this.#log.lastElementChild || section.contains(document.activeElement);
+    if (used || !section.isConnected || section.dataset.dropped) return;
+    const part = this.#parts.get(section);
+    section.dataset.dropped = "true";
+    section.style.height = `${height}px`;
+    section.replaceChildren();
+    for (const id of part.ids) this.#cards.set(id, null);
+    for (const call of part.calls) if (!this.#calls.get(call)?.article.isConnected) this.#calls.delete(call);
+    part.calls = [];
+  }
+
+  // Read the cards of dropped sections that are near again: one request at a time, the nearest section first.
+  async #fill() {
+    if (this.#filling) return;
+    const wanted = [...this.#near].filter((section) => section.dataset.dropped && section.isConnected);
+    if (!wanted.length) return;
+    const middle = this.#scroller.getBoundingClientRect().top + this.#scroller.clientHeight / 2;
+    const distance = (section) => Math.abs(section.getBoundingClientRect().top - middle);
+    const section = wanted.reduce((one, other) => (distance(other) < distance(one) ? other : one));
+    const {ids} = this.#parts.get(section);
+    const [next] = this.#parts.get(section.nextElementSibling).ids;
+    this.#filling = true;
+    const answer = await this.#get(this.#path(`before=${encodeURIComponent(next)}&limit=${2 * ids.length}`)).catch(() => null);
+    this.#filling = false;
+    if (!answer) setTimeout(() => this.#fill(), RETRY_MS);
+    else {
+      if (section.isConnected) this.#refill(section, answer.cards);
+      this.#fill();
+    }
+  }
+
+  #refill(section, cards) {
+    const {ids} = this.#parts.get(section);
+    const above = section.getBoundingClientRect().bottom <= this.#scroller.getBoundingClientRect().top;
+    const anchor = section.nextElementSibling;
+    const top = anchor.getBoundingClientRect().top;
+    this.#log.setAttribute("aria-live", "off");
+    delete section.dataset.dropped;
+    section.style.height = "";
+    section.replaceChildren(...cards.filter(({id}) => ids.includes(id)).map((card) => this.#card(card, section)));
+    if (above) {
+      this.#scroller.scrollTop += anchor.getBoundingClientRect().top - top;
+      this.#top = this.#scroller.scrollTop;
+    }
+    setTimeout(() => this.#log.removeAttribute("aria-live"), 200);
+    if (!ids.includes(this.#target)) return;
+    this.#cards.get(this.#target)?.scrollIntoView({block: "start"});
+    this.#target = null;
   }
 
   async #loadEarlier() {
@@ -318,7 +418,17 @@ export class Transcript {
       this.#earlier.hidden = !this.#more;
       this.#prepend(answer.cards);
     }
+    if (answer) this.#goOn();
+    else if (this.#stale) this.#refresh();
+  }
+
+  // Something was read: read what is wanted next. The observers only tell changes, also while something is being read.
+  #goOn() {
     if (this.#stale) this.#refresh();
+    else if (this.#more && this.#scroller.clientHeight) {
+      const {top} = this.#scroller.getBoundingClientRect();
+      if (this.#earlier.getBoundingClientRect().bottom > top - BEFORE_BEGINNING) this.#loadEarlier();
+    }
   }
 
   #prepend(cards) {

@@ -48,6 +48,7 @@ def routes(site: Site, page: Page) -> list[Route | WebSocketRoute]:
         ("GET", "/v1/sessions/{id}/overview", transcript.overview),
         ("GET", "/v1/sessions/{id}/files", transcript.files),
         ("GET", "/v1/sessions/{id}/export", sessions.export),
+        ("GET", "/v1/host", sessions.host),
         ("POST", "/v1/login", logins.login),
         ("POST", "/v1/logout", logins.logout),
         ("GET", "/v1/openapi.json", schemas.openapi),

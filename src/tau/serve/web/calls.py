@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 from tau.records.base import UNSET, BadRecord, Raw, Record, decode, encode
@@ -99,7 +99,7 @@ def parse_answer(line: bytes) -> Answer:
         return Answer("")
 
 
-async def ask(host: Host, access: Access, type: str, **fields: Any) -> Answer:
+async def ask(host: Host, access: Access, type: str, fields: Mapping[str, Any]) -> Answer:
     """Carry out one command of the host."""
     call = Call(host, access, "http")
     try:
@@ -107,7 +107,7 @@ async def ask(host: Host, access: Access, type: str, **fields: Any) -> Answer:
         if not greeting.success:
             return greeting
         given = {name: value for name, value in fields.items() if value is not None and value is not UNSET}
-        await call.send(encode({"type": type, **given}))
+        await call.send(encode({**given, "type": type}))
         call.end_input()
         return await call.answer()
     finally:

@@ -8,8 +8,9 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
+from tau.errors import CommandError
 from tau.records.base import BadRecord, encode, parse
 from tau.serve.request_checks import media_type
 from tau.serve.web.bodies import read_body
@@ -17,6 +18,7 @@ from tau.serve.web.calls import Call, parse_answer, status_of
 from tau.serve.web.replies import NDJSON, access_of, error_reply, failure_reply, json_reply
 from tau.serve.web.results import ResultWaiter
 from tau.serve.web.site import Site
+from tau.serve.web.streaming import CallStream
 
 MAX_WAIT_S = 3600.0
 _TRACE_PARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(?:-[\w-]{0,100})?", re.ASCII)
@@ -35,6 +37,8 @@ class Commands:
                 body = one_line(body)
             except BadRecord as error:
                 return error_reply(400, f"The body is not valid JSON: {error}")
+            if not body:
+                return error_reply(400, "The body is empty.")
         if (parent := request.headers.get("traceparent")) is not None:
             body = b"\n".join(with_trace_parent(line, parent) for line in body.split(b"\n"))
         call = Call(self._site.host, access_of(request), "http")
@@ -44,7 +48,7 @@ class Commands:
                 await call.close()
                 return refused
             if many:
-                return StreamingResponse(_answers(call, body), media_type=NDJSON)
+                return CallStream(call, _answers(call, body), NDJSON)
             return await self._one(call, body, request)
         finally:
             if not many:
@@ -62,6 +66,8 @@ class Commands:
         return None if greeting.success else failure_reply(greeting)
 
     async def _one(self, call: Call, line: bytes, request: Request) -> Response:
+        live = self._site.host.live(request.path_params["id"])
+        place = 0 if live is None else live.stream.last  # for dialects whose responses have no `asOf`
         await call.send(line)
         wait_s = preferred_wait(request.headers.get("prefer"))
         waits = wait_s is not None and _is_prompt(line)
@@ -75,14 +81,13 @@ class Commands:
         headers = {"retry_after": "1"} if status == 503 else {}
         if not waits or wait_s is None or status != 200:
             return json_reply(answer, status, **headers)
-        live = self._site.host.live(request.path_params["id"])
         if live is None:
             return json_reply(answer, 202)
-        with ResultWaiter(live, parsed.as_of) as waiter:
+        with ResultWaiter(live, max(parsed.as_of, place)) as waiter:
             try:
                 async with asyncio.timeout(wait_s):
                     result = await waiter.result()
-            except TimeoutError:
+            except (TimeoutError, CommandError):
                 return json_reply(answer, 202)
         return json_reply(result, preference_applied=f"wait={wait_s:g}")
 
@@ -95,7 +100,6 @@ async def _answers(call: Call, body: bytes) -> AsyncIterator[bytes]:
             yield line + b"\n"
     finally:
         sending.cancel()
-        await call.close()
 
 
 async def _send(call: Call, body: bytes) -> None:

@@ -1,6 +1,7 @@
 """`GET /v1/sessions/{id}/events`: the stream of a session as server-sent events, or as lines (NDJSON).
 
 The id of an event is `<stream>:<seq>`; a client that sends it back, as `Last-Event-ID` or `?after=`, continues there.
+A comment at the beginning, `: attached {…}`, has the session, its stream, and whether the client continues.
 """
 
 from __future__ import annotations
@@ -11,14 +12,16 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
-from tau.records.base import BadRecord, Record, decode
+from tau.records.base import BadRecord, Record, decode, encode
+from tau.records.host_events import Attached
 from tau.serve.request_checks import media_type
 from tau.serve.web.calls import Call
 from tau.serve.web.gate import abort
 from tau.serve.web.replies import NDJSON, access_of, error_reply, failure_reply
 from tau.serve.web.site import Site
+from tau.serve.web.streaming import CallStream
 
 COMMENT_INTERVAL_S = 15.0
 RETRY_MS = 1000
@@ -36,7 +39,7 @@ class Place(Record):
 
 
 class AttachedData(Record):
-    attached: Place
+    attached: Attached
 
 
 class Events:
@@ -65,9 +68,9 @@ class Events:
         stop = AbortLater(request)
         call.on_end(stop.start)
         if wants_lines(request.headers.get("accept")):
-            return StreamingResponse(_lines(call, stop), media_type=NDJSON)
-        stream = decode(AttachedData, bytes(greeting.data)).attached.stream
-        return StreamingResponse(_events(call, stream, stop), media_type="text/event-stream")
+            return CallStream(call, _lines(call), NDJSON, stop.cancel)
+        attached = decode(AttachedData, bytes(greeting.data)).attached
+        return CallStream(call, _events(call, attached), "text/event-stream", stop.cancel)
 
 
 def wants_lines(accept: str | None) -> bool:
@@ -93,19 +96,15 @@ class AbortLater:
             self._timer.cancel()
 
 
-async def _lines(call: Call, stop: AbortLater) -> AsyncIterator[bytes]:
-    try:
-        while (line := await call.line()) is not None:
-            yield line + b"\n"
-    finally:
-        stop.cancel()
-        await call.close()
+async def _lines(call: Call) -> AsyncIterator[bytes]:
+    while (line := await call.line()) is not None:
+        yield line + b"\n"
 
 
-async def _events(call: Call, stream: str, stop: AbortLater) -> AsyncIterator[bytes]:
+async def _events(call: Call, attached: Attached) -> AsyncIterator[bytes]:
     next_line = asyncio.ensure_future(call.line())
     try:
-        yield b"retry: %d\n\n" % RETRY_MS
+        yield b"retry: %d\n\n: attached %b\n\n" % (RETRY_MS, encode(attached))
         while True:
             done, _ = await asyncio.wait({next_line}, timeout=COMMENT_INTERVAL_S)
             if not done:
@@ -114,12 +113,10 @@ async def _events(call: Call, stream: str, stop: AbortLater) -> AsyncIterator[by
             line = next_line.result()
             if line is None:
                 return
-            yield as_event(line, stream)
+            yield as_event(line, attached.stream)
             next_line = asyncio.ensure_future(call.line())
     finally:
-        stop.cancel()
         next_line.cancel()
-        await call.close()
 
 
 def as_event(line: bytes, stream: str) -> bytes:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from tau.errors import UsageError
 from tau.serve.credentials import LOGIN_LIFETIME_S, MAX_NAME
 from tau.serve.web.gate import address_of
 from tau.serve.web.replies import access_of, error_reply, json_reply, read_object
 from tau.serve.web.site import Site
 
+log = logging.getLogger(__name__)
 MAX_LOGIN_BODY = 4096
+NO_FILES = "The logins cannot be read or written now. The log of the server says why."
 NO_LOGINS = "This server has no logins: its program checks the credentials."
 
 
@@ -29,7 +33,11 @@ class Logins:
         if not isinstance(code, str) or not (name is None or isinstance(name, str)):
             return error_reply(400, "code: expected a string")
         shown = "".join(sign for sign in name or "browser" if sign.isprintable())[:MAX_NAME]
-        token = await asyncio.to_thread(credentials.redeem_code, code, shown)
+        try:
+            token = await asyncio.to_thread(credentials.redeem_code, code, shown)
+        except (UsageError, OSError) as error:  # also a lock that another program holds
+            log.error("a login failed: %s", error)
+            return error_reply(503, NO_FILES)
         access = None if token is None else credentials.authenticate(token)
         if token is None or access is None:
             refusal = self._site.gate.failed(address_of(request.scope), asyncio.get_running_loop().time())
@@ -46,6 +54,10 @@ class Logins:
             return error_reply(404, NO_LOGINS)
         if credential is None or not credential.startswith("login:"):
             return error_reply(409, "This is a token, not a login: tau serve token revoke NAME")
-        await asyncio.to_thread(credentials.remove_login, credential)
+        try:
+            await asyncio.to_thread(credentials.remove_login, credential)
+        except (UsageError, OSError) as error:
+            log.error("a logout failed: %s", error)
+            return error_reply(503, NO_FILES)
         self._site.end_revoked(credentials.valid)
         return Response(status_code=204)

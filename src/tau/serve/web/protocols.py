@@ -210,7 +210,8 @@ class LimitedWebSocket(WebSocketsSansIOProtocol):
         return self._write_rest()
 
     def _write_rest(self) -> bool:
-        while self._rest is not None and self.writable.is_set() and not self.transport.is_closing():
+        open_ = not (self.close_sent or self.transport.is_closing())  # no data follows a close frame
+        while open_ and self._rest is not None and self.writable.is_set():
             part, self._rest = self._rest[:FRAGMENT_BYTES], self._rest[FRAGMENT_BYTES:]
             first = (0x00 if self._begun else 0x01) | (0x00 if self._rest else 0x80)
             self._begun, self._rest = True, self._rest or None
@@ -226,6 +227,12 @@ class LimitedWebSocket(WebSocketsSansIOProtocol):
         super().handle_connect(event)
         if not self.close_sent:
             self.scope["extensions"][EXTENSION] = self  # type: ignore[assignment]
+
+    def handle_ping(self) -> None:
+        """A client that does not read gets no answers to its pings either: they would wait in memory."""
+        pong = b"".join(self.conn.data_to_send())
+        if self.transport.get_write_buffer_size() <= FRAGMENT_BYTES:
+            self.transport.write(pong)
 
     def handle_cont(self, event: Any) -> None:
         if len(self.frames) >= MAX_FRAGMENTS:

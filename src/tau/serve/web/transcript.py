@@ -67,8 +67,10 @@ class Transcript:
         except CommandError as error:
             return failure_reply(Answer("response", False, error=str(error)))
 
+        leaf = log.tree.leaf_id  # a session that is live gets more entries meanwhile
+
         def rows() -> list[dict[str, Any]]:
-            return list(outline_rows(list(log.tree.entries()), log.tree.leaf_id, log.header.cwd))
+            return list(outline_rows(list(log.tree.entries()), leaf, log.header.cwd))
 
         return json_reply({"session": log.header.id, "rows": await asyncio.to_thread(rows)})
 
