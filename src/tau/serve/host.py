@@ -107,7 +107,9 @@ class Host:
 
     async def find(self, id: str, access: Access) -> LiveSession:
         """The session with this id; it is opened if it is not live. Raises CommandError."""
-        return await self._live.find(id, may_open=access.allows("drive"))
+        while (live := await self._live.find(id, may_open=access.allows("drive"))).ended:
+            pass  # it gave way to another session before it was attached to
+        return live
 
     async def open(self, wanted: OpenSession) -> tuple[LiveSession, bool]:
         """Open a session. Returns it, and True if it is new. Raises CommandError."""

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tau.core.agent.draft import Update
 from tau.core.conversation.interrupted import last_run
@@ -28,9 +28,6 @@ from tau.serve.lent_tools import LentTools
 from tau.serve.metrics import count_tokens
 from tau.serve.opening import offered_tools
 from tau.serve.session_view import Question
-
-if TYPE_CHECKING:
-    from tau.serve.live_sessions import Opening
 
 log = logging.getLogger(__name__)
 CLOSE_TIMEOUT_S = 2.0
@@ -66,7 +63,6 @@ class LiveSession:
         self.interrupted: Interrupted | None = None
         self.failure = ""  # why the extensions did not start: without them the session is not used
         self.ended = False  # it is being closed, or is closed
-        self.opening: Opening | None = None  # how it was opened, if from a file
         self._bash: dict[object, RunningBash] = {}
         self._compacting = False
         self._trimming: asyncio.TimerHandle | None = None
@@ -104,8 +100,7 @@ class LiveSession:
         """True if closing it would end nothing, and lose no message that waits."""
         view = self.stream.view
         waits = view.dialogs or view.queue.steering or view.queue.follow_up or self._bash
-        wanted = self.opening is not None and self.opening.waiting
-        return not (self.streaming or waits or wanted or self.starting or self._compacting)
+        return not (self.streaming or waits or self.starting or self._compacting)
 
     # Clients.
 

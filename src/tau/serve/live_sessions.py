@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Coroutine, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
 from weakref import WeakValueDictionary
 
 from tau.errors import CommandError
@@ -28,14 +27,6 @@ KEY_LIFETIME_S = 3600.0
 COLLECT_DELAY_S = 0.1  # after a session was closed, so that nothing refers to it any more
 
 
-class Opening:
-    """A session file that is being read, and how many callers wait for it: until they have it, it is not idle."""
-
-    def __init__(self, reading: Coroutine[Any, Any, LiveSession]) -> None:
-        self.waiting = 0
-        self.task = asyncio.create_task(reading)
-
-
 class LiveSessions:
     def __init__(self, config: HostConfig, opener: SessionOpener, watch: SessionWatch, metrics: HostMetrics) -> None:
         self.closing = False
@@ -45,7 +36,7 @@ class LiveSessions:
         self._watch = watch
         self._sessions: set[LiveSession] = set()
         self._by_id: WeakValueDictionary[str, LiveSession] = WeakValueDictionary()  # found before; ids can change
-        self._opening: dict[str, Opening] = {}  # by the real path of the file
+        self._opening: dict[str, asyncio.Task[LiveSession]] = {}  # by the real path of the file
         self._ending: dict[str, asyncio.Task[None]] = {}  # by the same: a closed session holds its file until then
         self._idle: dict[LiveSession, asyncio.TimerHandle] = {}
         self._keys: dict[str, tuple[bytes, float, asyncio.Task[tuple[str, bool]]]] = {}
@@ -156,33 +147,18 @@ class LiveSessions:
         real = os.path.realpath(path)
         if (live := self.at(real)) is not None:
             return live
-        opening = self._opening.get(real)
-        if opening is None:
-            opening = self._opening[real] = Opening(self._read_file(real, load, wanted))
-            opening.task.add_done_callback(lambda done: self._opening.pop(real, None))
-        opening.waiting += 1
-        try:
-            return await asyncio.shield(opening.task)
-        finally:
-            opening.waiting -= 1
-            asyncio.get_running_loop().call_soon(self._opened, opening)  # when the caller has attached
+        task = self._opening.get(real)
+        if task is None:
+            task = self._opening[real] = asyncio.create_task(self._read_file(real, load, wanted))
+            task.add_done_callback(lambda done: self._opening.pop(real, None))
+        return await asyncio.shield(task)
 
     async def _read_file(
         self, real: str, load: Callable[[], SessionFactory], wanted: OpenSession | None
     ) -> LiveSession:
         if (ending := self._ending.get(real)) is not None:
             await asyncio.wait([ending])
-        live = await self._add(await asyncio.to_thread(load), wanted)
-        live.opening = self._opening[real]
-        return live
-
-    def _opened(self, opening: Opening) -> None:
-        """A caller that waited for a session has it, or has left: it may be idle now."""
-        task = opening.task
-        if not opening.waiting and task.done() and not task.cancelled() and task.exception() is None:
-            live = task.result()
-            live.opening = None
-            self._changed(live)
+        return await self._add(await asyncio.to_thread(load), wanted)
 
     async def _add(self, factory: SessionFactory, wanted: OpenSession | None = None) -> LiveSession:
         if self.closing:
