@@ -16,6 +16,7 @@ FUZZ_FILES ?= 20000
 FUZZ_STREAMS ?= 2000
 FUZZ_SEQUENCES ?= 1000
 FUZZ_SCHEDULES ?= 100000
+FUZZ_FRONT_ENDS ?= server
 FUZZ_QUESTIONS ?= 1000
 FUZZ_EVENTS ?= 100000
 FUZZ_REQUESTS ?= 100000
@@ -141,6 +142,7 @@ fuzz: $(READY)  ## mutated lines, edits, sessions and answers, random commands, 
 	@$(PY) tests/long/protocol_model.py $(FUZZ_SEQUENCES)
 	@$(PY) tests/long/bash_evasions.py
 	@$(PY) tests/long/schedules.py $(FUZZ_SCHEDULES)
+	@for kind in $(FUZZ_FRONT_ENDS); do $(PY) tests/long/front_end_schedules.py $$kind $(FUZZ_SCHEDULES) || exit 1; done
 	@$(PY) tests/long/questions.py $(FUZZ_QUESTIONS)
 	@$(PY) tests/long/fuzz_terminal.py $(FUZZ_EVENTS)
 	@$(PY) tests/long/fuzz_host_tools.py $(FUZZ_STEPS)

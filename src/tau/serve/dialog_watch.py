@@ -40,9 +40,9 @@ class DialogWatch:
     def answer(self, answer: Any, client: str) -> None:
         """An answer of a client. It is ignored if there was one already."""
         id = answer.get("id") if isinstance(answer, dict) else None
-        if isinstance(id, str) and id in self._open and id not in self._answers:
+        is_open = isinstance(id, str) and id in self._open and id not in self._answers
+        if is_open and self._dialogs.answer(answer):
             self._answers[id] = client, "cancelled" if answer.get("cancelled") else "answered"
-            self._dialogs.answer(answer)
 
     def clients_changed(self) -> None:
         for id in self._open:

@@ -52,6 +52,7 @@ class Host:
         self._live = LiveSessions(config, self.opener, self.watch, self.metrics)
         self._clients = count(1)
         self._sweeping: asyncio.TimerHandle | None = None
+        self._closed = False
 
     async def serve(
         self, transport: Transport, access: Access | None, kind: Kind, authenticate: Authenticate | None = None
@@ -62,7 +63,10 @@ class Host:
         """
         channel = Channel(self, transport, access, kind, authenticate)
         self.channels.add(channel)
-        self._sweep_later()
+        if self._closed:
+            channel.end(GOING_AWAY)
+        else:
+            self._sweep_later()
         try:
             ending = await channel.run()
             self.metrics.closed[str(ending.code)] += 1
@@ -149,7 +153,7 @@ class Host:
 
     async def close(self) -> None:
         """Close all sessions, then all channels."""
-        self._live.closing = True
+        self._live.closing = self._closed = True
         await self._live.close_all()
         for channel in self.channels:
             channel.end(GOING_AWAY)
