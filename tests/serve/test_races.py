@@ -91,3 +91,44 @@ async def test_an_answer_at_the_deadline_is_either_used_or_not_announced(tmp_pat
     answer = await asking
     resolved = await client.until("extension_ui_resolved")
     assert (answer, resolved.get("by")) == ((None, None) if deadline_first else ("this", "c1"))
+
+
+@pytest.mark.parametrize("bound", [False, True])
+async def test_commands_for_a_session_that_was_closed_and_opened_again_go_to_the_new_one(
+    tmp_path: Path, bound: bool
+) -> None:
+    host = make_host(tmp_path)
+    client = Client(host)
+    await client.hello()
+    session = (await client.get("open_session"))["session"]
+    await client.get("prompt", message="one", session=session)
+    await client.until("agent_settled")
+    if bound:
+        client.cut()
+        client = Client(host)
+        await client.hello(session=session)
+    await client.get("close_session", session=session)
+    if bound:
+        assert (await client.ask("prompt", message="two"))["error"] == f"Session {session} is closed."
+        return
+    assert "is not attached" in (await client.ask("prompt", message="two", session=session))["error"]
+    await client.get("attach", session=session)
+    await client.get("prompt", message="two", session=session)
+    await client.until("agent_settled")
+    (live,) = host.sessions
+    assert len((await client.get("get_messages", session=session))["messages"]) == 4
+    assert live.stream.last > 0
+
+
+async def test_a_session_is_not_closed_while_another_client_is_about_to_be_attached(tmp_path: Path) -> None:
+    host = make_host(tmp_path)
+    client = Client(host)
+    await client.hello()
+    session = (await client.get("open_session"))["session"]
+    (live,) = host.sessions
+    host._live._hold(live, 1)
+    refused = await client.ask("close_session", session=session)
+    assert refused["error"] == f"Session {session} has other clients."
+    host._live._hold(live, -1)
+    await client.get("close_session", session=session)
+    assert host.sessions == []

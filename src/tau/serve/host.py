@@ -121,10 +121,12 @@ class Host:
         """Close a session; its file stays. Raises CommandError while it runs, or has clients other than `client`."""
         if live.streaming and not abort:
             raise CommandError(f"Session {live.id} is running; abort: true aborts it.")
-        if any(attachment.client != client for attachment in live.attachments):
+        others = any(attachment.client != client for attachment in live.attachments)
+        if others or self._live.is_held(live):
             raise CommandError(f"Session {live.id} has other clients.")
-        for attachment in [*live.attachments]:
-            attachment.detach()
+        for channel in self.channels:
+            if (attachment := channel.attachment(live)) is not None:
+                channel.detach(attachment)
         await self._live.close(live)
 
     async def list_sessions(self, wanted: ListHostSessions) -> HostSessions:

@@ -184,6 +184,10 @@ class LiveSessions:
         self._changed(live)
         return live
 
+    def is_held(self, live: LiveSession) -> bool:
+        """True if a client is about to be attached to it."""
+        return live in self._held
+
     def _hold(self, live: LiveSession, clients: int) -> None:
         """More clients, or fewer, are about to be attached: the session is not released before that."""
         self._held[live] += clients
@@ -203,6 +207,7 @@ class LiveSessions:
         path, id = live.handle.log.path, live.id
         self._metrics.session_ended(live.stream.last, live.stream.merged, live.tokens, live.cost)
         self._sessions.discard(live)
+        live.failure = live.failure or f"Session {id} is closed."
         if (timer := self._idle.pop(live, None)) is not None:
             timer.cancel()
         place = live.stream.id if path is None else os.path.realpath(path)
