@@ -235,7 +235,7 @@ class ServerStage(Stage):
         if sent.line["type"] == "clear_queue" and record["success"]:
             self.cleared.update([*record["data"]["steering"], *record["data"]["followUp"]])
         if sent.line["type"] == "open_session" and sent.line.get("key"):
-            self.opens[sent.line["key"]].append(record)
+            self.opens[f"{sent.line['key']} of host {self.host.id}"].append(record)  # a host forgets them at its end
 
     # What is done.
 
@@ -390,9 +390,8 @@ class ServerStage(Stage):
         if (connection := peer.connected()) is None:
             return
         if do == "repeat_open":
-            keys = [*self.opens]
             lines = [one.line for peer in self.peers for made in peer.all for one in made.sent.values()]
-            known = [line for line in lines if line["type"] == "open_session" and line.get("key") in keys]
+            known = [line for line in lines if line["type"] == "open_session" and "key" in line]
             if known:
                 connection.send(do, -1, known[pick % len(known)])
             return

@@ -224,7 +224,7 @@ class Connection:
             self._attach({**data, "resumed": False}, None)
         elif sent.line["type"] in ("detach", "close_session"):
             for session, stream in [*self.streams.items()]:
-                if session == sent.line["session"] and stream != self._bound:
+                if session == sent.line["session"]:
                     self.attached.pop(stream, None)
                     del self.streams[session]
 
