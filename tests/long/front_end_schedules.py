@@ -32,7 +32,11 @@ from support.staged_schedule import Played, Problem, make_small
 SCHEDULES = 100_000
 SHRUNK = 3  # problems of each rule that are made small
 # Each has `case(seed)`, `play(case, workshop, permute=...)`, and PLAIN: the simplest values of the fields of a case.
-KINDS = {"server": "support.server_schedule", "acp": "support.acp_schedule"}
+KINDS = {
+    "server": "support.server_schedule",
+    "acp": "support.acp_schedule",
+    "mcp": "support.mcp_schedule",
+}
 
 
 class Playground:

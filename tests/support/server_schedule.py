@@ -398,7 +398,9 @@ class ServerStage(Stage):
         keyed = [(text, one) for text, one in self.messages.items() if "key" in one.line]
         if keyed:
             text, message = keyed[pick % len(keyed)]
-            if message.line["session"] not in connection.streams and not connection.bound:
+            if message.line["session"] not in connection.streams:
+                if connection.bound:
+                    return  # all its commands are for another session
                 connection.send("attach", -1, {"type": "attach", "session": message.line["session"]})
             connection.send(message.do, -1, message.line, text)
 

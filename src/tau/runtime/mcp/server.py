@@ -14,13 +14,14 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from tau.mcp.config import ServerConfig
 from tau.mcp.definitions import Listing, changed_tools
-from tau.mcp.messages import ClientProfile, McpError
+from tau.mcp.messages import McpError
 from tau.runtime.mcp.connection import Connection, RequestOptions
 from tau.runtime.mcp.handshake import Connected, MakeConnection, connect, fetch_listing, stderr_of
+from tau.runtime.mcp.server_port import Environment
 from tau.runtime.mcp.stdio import StdioTransport
 
 log = logging.getLogger(__name__)
@@ -33,38 +34,6 @@ REFRESH_INTERVAL_S = 0.5  # between two fetches of a list that the server says h
 READ_RETRY_DELAYS_S = (0.2, 1.0)  # of lists and reads; a call is never repeated
 RETRIED_STATUS = (408, 429, 500, 502, 503, 504)
 SUBSCRIPTION_S = 365 * 86_400.0
-
-
-class Environment(Protocol):
-    """What a server needs of its session or program."""
-
-    client: ClientProfile
-
-    def connection(self, server: McpServer, *, old: bool) -> Connection:
-        """Return a connection that is not started. `old`: with the transport of 2024-11-05. Raises McpError."""
-
-    async def prepare(self, config: ServerConfig) -> None:
-        """Resolve what blocks, such as commands in the configuration. Raises McpError."""
-
-    async def save(self, config: ServerConfig, listing: Listing) -> None: ...
-
-    async def new_token(self, config: ServerConfig) -> bool:
-        """After a 401: refresh the login. False if that is not possible."""
-
-    def changed(self, server: McpServer) -> None:
-        """State or lists of the server have changed."""
-
-    def definitions_changed(self, server: McpServer, tools: list[str]) -> None:
-        """These tools have another definition than before."""
-
-    def hide(self, config: ServerConfig, text: str) -> str:
-        """A text without the secrets of the configuration."""
-
-    def log(self, server: str, text: str) -> None: ...
-
-    def log_message(self, server: str, params: Mapping[str, Any]) -> None: ...
-
-    def now(self) -> float: ...
 
 
 class McpServer:
@@ -80,6 +49,8 @@ class McpServer:
         self._environment = environment
         self._connected: Connected | None = None
         self._starting: asyncio.Future[Connected] | None = None
+        self._closing: Connection | None = None  # the last connection that tau closed
+        self._ending: asyncio.Future[None] | None = None  # its end
         self._crashes: deque[float] = deque()
         self._users = 0
         self._idle: asyncio.TimerHandle | None = None
@@ -175,7 +146,14 @@ class McpServer:
             self._check_startable()
             self._starting = asyncio.ensure_future(self._start())
             self._starting.add_done_callback(self._start_ended)
-        return await asyncio.shield(self._starting)
+        starting = self._starting
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if starting.cancelled() and (task is None or not task.cancelling()):
+                raise McpError(f"The MCP server {self.name} was stopped.", sent=False) from None
+            raise
 
     def _check_startable(self) -> None:
         if self._closed:
@@ -204,6 +182,8 @@ class McpServer:
 
         try:
             async with asyncio.timeout(config.startup_timeout):
+                if self._ending is not None:  # there is never more than one process
+                    await asyncio.wait([self._ending])
                 await environment.prepare(config)
                 connected = await self._connect(make)
                 made = [connected.connection]
@@ -267,12 +247,20 @@ class McpServer:
 
     async def _disconnect(self, grace_s: float) -> None:
         self._stop_idle_timer()
-        if self._starting is not None:
-            self._starting.cancel()
+        if (starting := self._starting) is not None:
+            starting.cancel()
+            await asyncio.wait([starting])
         connected, self._connected = self._connected, None
         if connected is not None:
             self.stderr = stderr_of(connected.connection)
-            await connected.connection.close(grace_s)
+            self._closing = connected.connection
+            self._ending = asyncio.ensure_future(self._closing.close(grace_s))
+        if self._ending is not None:
+            try:
+                await asyncio.wait([self._ending])
+            except asyncio.CancelledError:
+                self._ending.cancel()
+                raise
 
     def terminate(self) -> None:
         """The program ends: ask the process to end too. Does not wait."""
@@ -294,6 +282,8 @@ class McpServer:
 
     def kill(self) -> None:
         self._closed = True
+        if self._closing is not None:
+            self._closing.kill()
         if self._connected is not None:
             self._connected.connection.kill()
 
