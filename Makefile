@@ -16,6 +16,7 @@ FUZZ_FILES ?= 20000
 FUZZ_STREAMS ?= 2000
 FUZZ_SEQUENCES ?= 1000
 FUZZ_SCHEDULES ?= 100000
+FUZZ_FRONT_ENDS ?= server acp mcp
 FUZZ_QUESTIONS ?= 1000
 FUZZ_EVENTS ?= 100000
 FUZZ_REQUESTS ?= 100000
@@ -25,6 +26,8 @@ FUZZ_STEPS ?= 20000
 FUZZ_MESSAGES ?= 100000
 SOAK_SECONDS ?= 3600
 SOAK_ARGS ?=
+MIXED_HOURS ?= 2
+MIXED_ARGS ?=
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -40,7 +43,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-fast test-local test-fleet check bench bench-gate format docs golden site pictures recording dist coverage gate fuzz soak lock clean
+.PHONY: help setup demo test test-fast test-local test-fleet check bench bench-gate format docs golden site pictures recording dist coverage gate fuzz soak mixed-load lock clean
 
 help:  ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{ printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -141,6 +144,7 @@ fuzz: $(READY)  ## mutated lines, edits, sessions and answers, random commands, 
 	@$(PY) tests/long/protocol_model.py $(FUZZ_SEQUENCES)
 	@$(PY) tests/long/bash_evasions.py
 	@$(PY) tests/long/schedules.py $(FUZZ_SCHEDULES)
+	@for kind in $(FUZZ_FRONT_ENDS); do $(PY) tests/long/front_end_schedules.py $$kind $(FUZZ_SCHEDULES) || exit 1; done
 	@$(PY) tests/long/questions.py $(FUZZ_QUESTIONS)
 	@$(PY) tests/long/fuzz_terminal.py $(FUZZ_EVENTS)
 	@$(PY) tests/long/fuzz_host_tools.py $(FUZZ_STEPS)
@@ -153,6 +157,9 @@ fuzz: $(READY)  ## mutated lines, edits, sessions and answers, random commands, 
 	@$(PY) tests/long/reconnects.py $(FUZZ_RECONNECTS)
 	@$(PY) tests/long/fuzz_acp.py $(FUZZ_ACP)
 	@$(PY) tests/long/acp_kills.py
+
+mixed-load: $(READY)  ## RPC, server, ACP and fleets at once, with faults, for two hours; again to go on: MIXED_HOURS=2
+	@$(PY) tests/long/mixed_load.py --hours $(MIXED_HOURS) $(MIXED_ARGS)
 
 soak: $(READY)  ## an hour of everything, with a fault each second; SOAK_SECONDS=3600 SOAK_ARGS="--seed 1"
 	@$(PY) tests/long/soak.py $(SOAK_SECONDS) $(SOAK_ARGS)

@@ -96,8 +96,10 @@ class AcpSession:
     async def ready(self) -> None:
         """Wait until the session has started, or asks something that the client can only answer if it knows it."""
         asked = asyncio.create_task(self._asked.wait())
-        await asyncio.wait({self.started, asked}, return_when=asyncio.FIRST_COMPLETED)
-        asked.cancel()
+        try:
+            await asyncio.wait({self.started, asked}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            asked.cancel()
         if self.started.done():
             self.started.result()
         self._sent_choices = self.choices.key()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tau import __version__
@@ -89,11 +89,12 @@ class Channel:
     async def run(self) -> Ending:
         """Serve the client until it leaves or the host ends the channel."""
         try:
-            await self._greet()
+            greeted = not self._ended.done() and await self._unless_ended(self._greet())
         except Refused as refused:
             await self._flush()
             return refused.ending
-        if self._ended.done():
+        if not greeted:
+            await self._flush()
             return self._ended.result()
         reading = asyncio.ensure_future(self._handle_lines())
         try:
@@ -108,6 +109,18 @@ class Channel:
             return NORMAL
         finally:
             reading.cancel()
+
+    async def _unless_ended(self, work: Coroutine[Any, Any, None]) -> bool:
+        """Do this until the channel ends. Returns False if it has ended."""
+        doing = asyncio.ensure_future(work)
+        try:
+            waiting: set[asyncio.Future[Any]] = {doing, self._ended}
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            if doing.done():
+                doing.result()
+            return not self._ended.done()
+        finally:
+            doing.cancel()
 
     def end(self, ending: Ending) -> None:
         """End the channel; what waits is written first, if the client reads it."""

@@ -40,9 +40,10 @@ class DialogWatch:
     def answer(self, answer: Any, client: str) -> None:
         """An answer of a client. It is ignored if there was one already."""
         id = answer.get("id") if isinstance(answer, dict) else None
-        if isinstance(id, str) and id in self._open and id not in self._answers:
+        if not isinstance(id, str) or id not in self._open or id in self._answers:
+            return
+        if self._dialogs.answer(answer):
             self._answers[id] = client, "cancelled" if answer.get("cancelled") else "answered"
-            self._dialogs.answer(answer)
 
     def clients_changed(self) -> None:
         for id in self._open:

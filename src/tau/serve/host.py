@@ -52,6 +52,7 @@ class Host:
         self._live = LiveSessions(config, self.opener, self.watch, self.metrics)
         self._clients = count(1)
         self._sweeping: asyncio.TimerHandle | None = None
+        self._closed = False
 
     async def serve(
         self, transport: Transport, access: Access | None, kind: Kind, authenticate: Authenticate | None = None
@@ -62,7 +63,10 @@ class Host:
         """
         channel = Channel(self, transport, access, kind, authenticate)
         self.channels.add(channel)
-        self._sweep_later()
+        if self._closed:
+            channel.end(GOING_AWAY)
+        else:
+            self._sweep_later()
         try:
             ending = await channel.run()
             self.metrics.closed[str(ending.code)] += 1
@@ -119,7 +123,8 @@ class Host:
         """Close a session; its file stays. Raises CommandError while it runs, or has clients other than `client`."""
         if live.streaming and not abort:
             raise CommandError(f"Session {live.id} is running; abort: true aborts it.")
-        if any(attachment.client != client for attachment in live.attachments):
+        others = any(attachment.client != client for attachment in live.attachments)
+        if others or self._live.is_held(live):
             raise CommandError(f"Session {live.id} has other clients.")
         for channel in self.channels:
             if (attachment := channel.attachment(live)) is not None:
@@ -152,7 +157,7 @@ class Host:
 
     async def close(self) -> None:
         """Close all sessions, then all channels."""
-        self._live.closing = True
+        self._live.closing = self._closed = True
         await self._live.close_all()
         for channel in self.channels:
             channel.end(GOING_AWAY)

@@ -62,6 +62,8 @@ async def attach(host: Host, channel: Channel, command: h.Attach) -> e.Attached:
 
 @handles(h.Detach)
 def detach(host: Host, channel: Channel, command: h.Detach) -> UnsetType:
+    if channel.bound:  # its commands would still go there, to a session that may be released
+        raise CommandError("detach: this channel is bound to a session")
     attachment = channel.attachment(_live(host, command.session))
     if attachment is not None:
         channel.detach(attachment)

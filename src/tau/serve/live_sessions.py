@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from weakref import WeakValueDictionary
 
@@ -17,6 +18,7 @@ from tau.serve.garbage import CYCLES
 from tau.serve.keys import MAX_KEYS
 from tau.serve.live_session import LiveSession
 from tau.serve.metrics import HostMetrics
+from tau.serve.opened_session import Opening
 from tau.serve.opening import HostConfig, SessionOpener
 from tau.serve.session_watch import SessionWatch
 
@@ -36,10 +38,11 @@ class LiveSessions:
         self._watch = watch
         self._sessions: set[LiveSession] = set()
         self._by_id: WeakValueDictionary[str, LiveSession] = WeakValueDictionary()  # found before; ids can change
-        self._opening: dict[str, asyncio.Task[LiveSession]] = {}  # by the real path of the file
+        self._opening: dict[str, Opening] = {}  # by the real path of the file
         self._ending: dict[str, asyncio.Task[None]] = {}  # by the same: a closed session holds its file until then
         self._idle: dict[LiveSession, asyncio.TimerHandle] = {}
-        self._keys: dict[str, tuple[bytes, float, asyncio.Task[tuple[str, bool]]]] = {}
+        self._held: Counter[LiveSession] = Counter()  # how many clients are about to be attached
+        self._keys: dict[str, tuple[bytes, float, Opening]] = {}
 
     def __iter__(self) -> Iterator[LiveSession]:
         return iter([*self._sessions])
@@ -88,21 +91,17 @@ class LiveSessions:
         if known is not None and known[0] != digest:
             raise CommandError("key: it was used for another command")
         if known is None:
-            task = asyncio.create_task(self._open_by_id(wanted))
-            known = self._keys[wanted.key] = digest, now + KEY_LIFETIME_S, task
+            opening = Opening(self._open(wanted), self._hold)
+            known = self._keys[wanted.key] = digest, now + KEY_LIFETIME_S, opening
             while len(self._keys) > MAX_KEYS:
                 del self._keys[next(iter(self._keys))]
+        opening = known[2]
         try:
-            id, created = await asyncio.shield(known[2])
+            live = await opening.wait()
         except CommandError:
             self._keys.pop(wanted.key, None)  # it may be tried again
             raise
-        return await self.find(id, may_open=True), created
-
-    async def _open_by_id(self, wanted: OpenSession) -> tuple[str, bool]:
-        """Open a session and return its id: a key must not keep a session that is closed."""
-        live, created = await self._open(wanted)
-        return live.id, created
+        return live or await self.find(opening.id, may_open=True), opening.created
 
     async def close(self, live: LiveSession) -> None:
         """Close a session; its file stays."""
@@ -133,11 +132,14 @@ class LiveSessions:
             return await self._open_file(path, lambda: self._opener.load(wanted), wanted), False
         live = await self._add(await asyncio.to_thread(self._opener.load, wanted), wanted)
         if wanted.fork_of is not None and wanted.entry_id is not None:
+            self._hold(live, 1)
             try:
                 await live.handle.navigate(Destination(wanted.entry_id))
             except CommandError:
                 await self.close(live)
                 raise
+            finally:
+                self._hold(live, -1)
         return live, True
 
     async def _open_file(
@@ -147,18 +149,20 @@ class LiveSessions:
         real = os.path.realpath(path)
         if (live := self.at(real)) is not None:
             return live
-        task = self._opening.get(real)
-        if task is None:
-            task = self._opening[real] = asyncio.create_task(self._read_file(real, load, wanted))
-            task.add_done_callback(lambda done: self._opening.pop(real, None))
-        return await asyncio.shield(task)
+        opening = self._opening.get(real)
+        if opening is None:
+            opening = self._opening[real] = Opening(self._read_file(real, load, wanted), self._hold)
+            opening.task.add_done_callback(lambda done: self._opening.pop(real, None))
+        live = await opening.wait()
+        assert live is not None
+        return live
 
     async def _read_file(
         self, real: str, load: Callable[[], SessionFactory], wanted: OpenSession | None
-    ) -> LiveSession:
+    ) -> tuple[LiveSession, bool]:
         if (ending := self._ending.get(real)) is not None:
             await asyncio.wait([ending])
-        return await self._add(await asyncio.to_thread(load), wanted)
+        return await self._add(await asyncio.to_thread(load), wanted), False
 
     async def _add(self, factory: SessionFactory, wanted: OpenSession | None = None) -> LiveSession:
         if self.closing:
@@ -180,8 +184,22 @@ class LiveSessions:
         self._changed(live)
         return live
 
+    def is_held(self, live: LiveSession) -> bool:
+        """True if a client is about to be attached to it."""
+        return live in self._held
+
+    def _hold(self, live: LiveSession, clients: int) -> None:
+        """More clients, or fewer, are about to be attached: the session is not released before that."""
+        self._held[live] += clients
+        if not self._held[live]:
+            del self._held[live]
+            self._changed(live)
+
+    def _unused(self, live: LiveSession) -> bool:
+        return live.idle and not live.attachments and live not in self._held
+
     def _longest_idle(self) -> LiveSession | None:
-        idle = [live for live in self._sessions if live.idle and not live.attachments]
+        idle = [live for live in self._sessions if self._unused(live)]
         return min(idle, key=lambda live: live.last_used, default=None)
 
     def _end(self, live: LiveSession) -> None:
@@ -190,6 +208,7 @@ class LiveSessions:
         self._metrics.session_ended(live.stream.last, live.stream.merged, live.tokens, live.cost)
         self._sessions.discard(live)
         live.ended = True
+        live.failure = live.failure or f"Session {id} is closed."
         if (timer := self._idle.pop(live, None)) is not None:
             timer.cancel()
         place = live.stream.id if path is None else os.path.realpath(path)
@@ -209,7 +228,7 @@ class LiveSessions:
         if live not in self._sessions:
             return
         self._watch.changed(live)
-        if live.idle and not live.attachments:
+        if self._unused(live):
             if live not in self._idle:
                 loop, delay = asyncio.get_running_loop(), 0 if live.failure else self._config.idle_s
                 self._idle[live] = loop.call_later(delay, self._release, live)
@@ -218,5 +237,5 @@ class LiveSessions:
 
     def _release(self, live: LiveSession) -> None:
         self._idle.pop(live, None)
-        if live in self._sessions and live.idle and not live.attachments:
+        if live in self._sessions and self._unused(live):
             self._end(live)

@@ -40,13 +40,13 @@ class RemoteDialogs(Dialogs):
             del self._remote[id]
             self.over(id)
 
-    def answer(self, response: Mapping[str, Any]) -> None:
+    def answer(self, response: Mapping[str, Any]) -> bool:
         id = response.get("id")
-        if id in self._remote:
-            self._send({"type": "extension_ui_response", **response})
-            self.ended(str(id))
-        else:
-            super().answer(response)
+        if id not in self._remote:
+            return super().answer(response)
+        self._send({"type": "extension_ui_response", **response})
+        self.ended(str(id))
+        return True
 
     def deny(self, id: str, reason: str) -> None:
         self.answer({"id": id, "value": DENY})

@@ -102,20 +102,22 @@ class Dialogs:
                 self._extensions.spread("ui_prompt_start", lambda: about, newest=False)
                 async with timeout:
                     self._show(question)
-                    given = await answer
-                    return given if given is not _NOBODY else ended if nobody is UNSET else nobody
+                    await answer
         except TimeoutError:
-            return late
+            if not answer.done() or answer.cancelled():
+                return late  # otherwise the answer came in time, and the deadline in the same turn of the loop
         finally:
             del self._open[question.id]
             self.over(question.id)
             self._extensions.spread("ui_prompt_end", lambda: about, newest=False)
+        given = answer.result()
+        return given if given is not _NOBODY else ended if nobody is UNSET else nobody
 
-    def answer(self, response: Mapping[str, Any]) -> None:
-        """Handle an extension_ui_response. One without a valid value counts as cancelled."""
+    def answer(self, response: Mapping[str, Any]) -> bool:
+        """Handle an extension_ui_response. One without a valid value counts as cancelled. False if it is too late."""
         dialog = self._waiting(response.get("id"))
         if dialog is None:
-            return
+            return False
         question, answer = dialog.question, dialog.answer
         if response.get("cancelled"):
             answer.set_result(_default(question))
@@ -124,6 +126,7 @@ class Dialogs:
         else:
             value = response.get("value")
             answer.set_result(value if isinstance(value, str) else None)
+        return True
 
     def cancel(self) -> None:
         """End all open dialogs without an answer."""

@@ -93,8 +93,13 @@ class Connection:
         await self.transport.start(self)
 
     async def close(self, grace_s: float) -> None:
+        """Cancelled, this kills the process instead of waiting for its end."""
         self._fail_all(McpError("The server was stopped."))
-        await self.transport.close(grace_s)
+        try:
+            await self.transport.close(grace_s)
+        except asyncio.CancelledError:
+            self.transport.kill()
+            raise
 
     def kill(self) -> None:
         self._fail_all(McpError("The server was stopped."))
@@ -138,6 +143,8 @@ class Connection:
             raise
         finally:
             del self._pending[id]
+            if pending.answer.done() and not pending.answer.cancelled():
+                pending.answer.exception()  # marks it as retrieved: sending may have failed as well
             for task in pending.questions:
                 task.cancel()
 

@@ -49,7 +49,10 @@ class McpServer:
         self._environment = environment
         self._connected: Connected | None = None
         self._starting: asyncio.Future[Connected] | None = None
+        self._closing: Connection | None = None  # the last connection that tau closed
+        self._ending: asyncio.Future[None] | None = None  # its end
         self._crashes: deque[float] = deque()
+        self._restarting = False  # who waits for a start that is cancelled now waits for the next one
         self._users = 0
         self._idle: asyncio.TimerHandle | None = None
         self._idle_since = 0.0
@@ -147,6 +150,8 @@ class McpServer:
             await asyncio.wait({starting})  # unlike a shield, this does not pass on that the start was cancelled
             if not starting.cancelled():
                 return starting.result()
+            if not self._restarting:
+                raise McpError(f"The MCP server {self.name} was stopped.", sent=False)
         return self._connected
 
     def _check_startable(self) -> None:
@@ -176,6 +181,8 @@ class McpServer:
 
         try:
             async with asyncio.timeout(config.startup_timeout):
+                if self._ending is not None:  # there is never more than one process
+                    await asyncio.wait([self._ending])
                 await environment.prepare(config)
                 connected = await self._connect(make)
                 made = [connected.connection]
@@ -234,7 +241,11 @@ class McpServer:
     async def restart(self) -> None:
         """Stop the server, forget its crashes and start it again. Raises McpError."""
         self._crashes.clear()
-        await self._disconnect(STOP_GRACE_S)
+        self._restarting = True
+        try:
+            await self._disconnect(STOP_GRACE_S)
+        finally:
+            self._restarting = False
         await self._connection()
 
     async def stop(self) -> None:
@@ -245,13 +256,20 @@ class McpServer:
 
     async def _disconnect(self, grace_s: float) -> None:
         self._stop_idle_timer()
-        if self._starting is not None:
-            self._starting.cancel()
-            await asyncio.wait({self._starting})
+        if (starting := self._starting) is not None:
+            starting.cancel()
+            await asyncio.wait([starting])
         connected, self._connected = self._connected, None
         if connected is not None:
             self._keep_stderr(connected.connection)
-            await connected.connection.close(grace_s)
+            self._closing = connected.connection
+            self._ending = asyncio.ensure_future(self._closing.close(grace_s))
+        if self._ending is not None:
+            try:
+                await asyncio.wait([self._ending])
+            except asyncio.CancelledError:
+                self._ending.cancel()
+                raise
 
     def terminate(self) -> None:
         """The program ends: ask the process to end too. Does not wait."""
@@ -275,6 +293,8 @@ class McpServer:
         self._closed = True
         if self._starting is not None:
             self._starting.cancel()
+        if self._closing is not None:
+            self._closing.kill()
         if self._connected is not None:
             self._connected.connection.kill()
 

@@ -1,0 +1,86 @@
+"""Seeded schedules of a host and its clients: random interleavings keep all rules, and known races are found.
+
+`make fuzz` plays many more (tests/long/front_end_schedules.py). FIRST has, for each race, the first seed that finds it;
+the test tries more, because any change of the program moves it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from long.front_end_schedules import Playground
+from tau.serve.dialog_watch import DialogWatch
+from tau.serve.keys import Keys
+from tau.serve.live_sessions import LiveSessions
+from tau.serve.outgoing import Outgoing
+
+SCHEDULES = 160
+MORE = 250  # schedules after the first seed
+
+
+@pytest.fixture
+def ground() -> Iterator[Playground]:
+    with Playground("server") as made:
+        yield made
+
+
+def test_a_schedule_depends_on_its_seed_alone(ground: Playground) -> None:
+    def traces() -> list[list[str]]:
+        return [ground.play(ground.case(seed)).trace for seed in range(8)]
+
+    first = traces()
+    assert first == traces()
+    assert len({repr(trace) for trace in first}) == len(first)
+
+
+@pytest.mark.parametrize("permute", [False, True])
+def test_schedules_keep_all_rules(ground: Playground, permute: bool) -> None:
+    broken = [(seed, ground.problems(seed, permute=permute)) for seed in range(SCHEDULES)]
+    assert [one for one in broken if one[1]] == []
+
+
+def hold_nothing(self: LiveSessions, live: Any, clients: int) -> None:
+    """In the place of LiveSessions._hold."""
+
+
+def find_nothing(self: Keys, key: Any) -> None:
+    """In the place of Keys.find."""
+
+
+def respond_at_once(self: Outgoing, now: float) -> bytes:
+    """In the place of Outgoing._next: responses overtake events."""
+    if self._urgent:
+        return self._urgent.popleft() + b"\n"
+    if self._waiting:
+        return self._take_response()
+    due = (reader.next(reader.stream.last, now) for reader in self.readers if reader.has_more)
+    return next((lines for lines in due if lines), b"")
+
+
+def let_the_last_answer(self: DialogWatch, answer: Any, client: str) -> None:
+    """In the place of DialogWatch.answer: another answer is announced than the one that was used."""
+    if answer["id"] in self._open:
+        self._answers[answer["id"]] = client, "answered"
+        self._dialogs.answer(answer)
+
+
+FIRST: dict[str, tuple[Any, str, Any, str, int]] = {
+    "a session is released before its client is attached": (LiveSessions, "_hold", hold_nothing, "live", 9),
+    "a command with a key is carried out again": (Keys, "find", find_nothing, "keys", 89),
+    "a response overtakes the events before it": (Outgoing, "_next", respond_at_once, "place", 1),
+    "the wrong client is said to have answered": (DialogWatch, "answer", let_the_last_answer, "question", 26),
+}
+
+
+@pytest.mark.parametrize("race", FIRST)
+def test_a_race_is_found(ground: Playground, race: str) -> None:
+    place, name, value, rule, first = FIRST[race]
+    with patch.object(place, name, value):
+        for seed in range(first, first + MORE):
+            if any(broken == rule for broken, _ in ground.problems(seed)):
+                return
+    pytest.fail(f"no schedule breaks the rule {rule!r}")
