@@ -59,9 +59,10 @@ class RowState(NamedTuple):
 
 def run_tests(arguments: Iterable[str] = ()) -> dict[str, Endings]:
     """Run the tests with a row, or those that the arguments choose. Their output goes to stderr."""
-    with tempfile.TemporaryDirectory(prefix="tau-gate-") as folder:
+    with tempfile.TemporaryDirectory(prefix="tau-gate-", ignore_cleanup_errors=True) as folder:
         file = Path(folder) / "tests.xml"
-        words = ["-q", "-m", "promise", "-n", str(WORKERS), "--dist", "loadgroup", f"--junitxml={file}", *arguments]
+        words = ["-q", "-m", "promise", "-n", str(WORKERS), "--dist", "loadgroup"]
+        words += [f"--junitxml={file}", f"--basetemp={folder}/t", "-p", "no:cacheprovider", *arguments]
         subprocess.run([sys.executable, "-m", "pytest", *words], cwd=ROOT, stdout=sys.stderr, check=False)
         return read_tests(file) if file.exists() else {}
 
