@@ -82,8 +82,9 @@ def print_rows(measured: dict[str, Figures]) -> bool:
     found = list(rows.states(tests, {**rows.recorded(records.read(records.FILE)), **measured}))
     print(*rows.lines(found), sep="\n")
     held = sum(one.is_held for one in found)
-    print(f"{held} of {len(found)} rows are held")
-    return held == len(found)
+    crashed = tests.get(rows.UNKNOWN, rows.Endings()).failed
+    print(f"{held} of {len(found)} rows are held" + (f"; {crashed} tests crashed" if crashed else ""))
+    return held == len(found) and not crashed
 
 
 def main() -> int:

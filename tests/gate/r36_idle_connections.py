@@ -21,6 +21,6 @@ def measure(scale: float, seed: int) -> list[Figure]:
         print(f"R36: {found.said}", file=sys.stderr)
     limit = max(MIN_IDLE, descriptors // SHARE)
     return [
-        Figure("R36", f"sessions that fail, with {descriptors:,} descriptors", sessions, found.failed, 0),
+        Figure("R36", "sessions that fail, with two descriptors for each", sessions, found.failed, 0),
         Figure("R36", "connections that stay open when all have answered", sessions, found.idle, limit),
     ]

@@ -28,9 +28,10 @@ def test_a_row_is_held_if_its_tests_pass_and_its_figures_hold(tmp_path: Path) ->
         case("N16", '<skipped message="no browser"/>'),
         case("N09"),
         case("N09", '<skipped message="no browser"/>'),
+        case("", '<error message="the process of the test ended"/>'),
     )
     tests = rows.read_tests(file)
-    assert tests["T01"] == Endings(passed=1, failed=1)
+    assert (tests["T01"], tests[rows.UNKNOWN]) == (Endings(passed=1, failed=1), Endings(failed=1))
     found = {one.row.id: one for one in rows.states(tests, {"R30": Figures(7, 8), "R27": Figures(4, 4)})}
     assert list(found) == list(ROWS)
     assert {name: found[name].state for name in ("T01", "B07", "T12", "N09", "N16", "A01")} == {

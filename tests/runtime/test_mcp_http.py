@@ -67,6 +67,16 @@ def test_a_failed_call_is_not_repeated(tmp_path: Path, era: str, fault: Any) -> 
             assert "redirect" in failed.text
 
 
+@pytest.mark.promise("M14")
+@ERAS
+def test_a_server_that_is_redirected_to_gets_no_request_and_no_secret(tmp_path: Path, era: str) -> None:
+    with McpHttpServer(era) as server, McpHttpServer(era) as other:
+        server.faults["tools/call"] = [other.url]
+        run = call(tmp_path, server, headers={"X-Key": "secret-value-1"})
+        assert run.last.is_error and "redirect" in run.last.text
+        assert other.requests == []
+
+
 def test_a_list_is_fetched_again_after_a_broken_connection(tmp_path: Path) -> None:
     with McpHttpServer() as server:
         server.faults["tools/list"] = ["close_after"]

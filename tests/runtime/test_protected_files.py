@@ -31,7 +31,7 @@ def refused(place: Path, name: str) -> None:
         files(place).replace(str(place / name), b"evil")
 
 
-@pytest.mark.promise("H03", "U11")
+@pytest.mark.promise("H03")
 @pytest.mark.parametrize("name", OWN)
 def test_the_agents_own_files_are_not_written(place: Path, name: str) -> None:
     refused(place, f"agent/{name}" if "." in name else f"agent/{name}/deep/x.py")
@@ -39,12 +39,20 @@ def test_the_agents_own_files_are_not_written(place: Path, name: str) -> None:
     assert (place / "agent" / "settings.json").read_text() == "{}"
 
 
-@pytest.mark.promise("U11")
 @pytest.mark.parametrize("name", NAMES_NEEDING_TRUST)
 @pytest.mark.parametrize("folder", ["work", "work/sub", "elsewhere"])
 def test_what_needs_trust_is_not_written_in_any_project(place: Path, folder: str, name: str) -> None:
     refused(place, f"{folder}/.pi/{name}")
     refused(place, f"{folder}/.PI/{name.upper()}")
+
+
+@pytest.mark.promise("U11")
+@pytest.mark.parametrize("folder", ["agent", "work/.pi"])
+@pytest.mark.parametrize(
+    "name", ["npm/node_modules/kit/index.ts", "npm/package-lock.json", "git/host/kit/x.py", "packages.lock.json"]
+)
+def test_packages_and_their_lock_files_are_not_written(place: Path, folder: str, name: str) -> None:
+    refused(place, f"{folder}/{name}")
 
 
 def test_sessions_are_not_written_wherever_they_are(place: Path) -> None:

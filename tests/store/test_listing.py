@@ -203,9 +203,9 @@ def test_listing_a_thousand_sessions_is_quick(tmp_path: Path) -> None:
         session(tmp_path / f"{at}.jsonl", *[message_line("user", "x" * 500)] * 20, at=at)
 
     def measure() -> float:
-        began = time.monotonic()
+        began = time.process_time()  # the machine may have other things to do
         assert len(session_rows(tmp_path, "/w")) == 1000
-        return time.monotonic() - began
+        return time.process_time() - began
 
     quick(measure, 1)
 

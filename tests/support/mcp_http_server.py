@@ -152,6 +152,8 @@ class _Handler(BaseHTTPRequestHandler):
             return True
         if fault == "redirect":
             self.reply(307, {}, {"location": "http://localhost:1/elsewhere"})
+        elif isinstance(fault, str) and fault.startswith("http:"):
+            self.reply(307, {}, {"location": fault})
         elif fault == "lose_session":
             self.mcp.sessions = {"another"}
             return False
