@@ -121,7 +121,45 @@ def _first_session(folder: Path) -> Iterator[dict[str, Any]]:
     yield {"id": 2, "method": "session/new", "params": {"cwd": str(folder), "mcpServers": []}}
 
 
+LIMITS = """
+import os, resource
+from tau.runtime.machine.core_dumps import forbid_core_dumps
+
+for soft, hard in ((-1, -1), (0, -1), (4096, 8192), (1, 1), (0, 0)):
+    if not os.fork():
+        resource.setrlimit(resource.RLIMIT_CORE, (soft, hard))
+        forbid_core_dumps()
+        print(*resource.getrlimit(resource.RLIMIT_CORE), flush=True)
+        os._exit(0)
+    os.wait()
+"""
+
+
+def test_the_limit_is_lowered_for_us_and_can_be_raised_by_what_we_start() -> None:
+    with unlimited_core_files():
+        done = subprocess.run([sys.executable, "-c", LIMITS], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["1 -1", "1 -1", "1 8192", "1 1", "0 0"]
+
+
+def test_a_command_that_prints_a_key_writes_no_core_file(tmp_path: Path) -> None:
+    provider = {
+        "baseUrl": "http://127.0.0.1:9/v1",
+        "api": "openai-completions",
+        "apiKey": f"!ulimit -S -c >{tmp_path}/limit; echo key",
+        "models": [{"id": "m1"}],
+    }
+    models, settings = {"providers": {"lab": provider}}, {"retry": {"enabled": False}}
+    args = ["--provider", "lab", "--model", "m1"]
+    with (
+        unlimited_core_files(),
+        Agent(tmp_path, models=models, settings=settings, args=args, offline=False) as agent,
+    ):
+        agent.prompt("go")
+    assert (tmp_path / "limit").read_text() in ("0\n", "1\n")
+
+
 FRONT_ENDS = {
+    "rpc": ["--mode", "rpc"],
     "acp": ["acp"],
     "serve": ["serve", "--no-tcp"],
     "mcp serve": ["mcp", "serve"],

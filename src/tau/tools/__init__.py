@@ -152,9 +152,13 @@ if TYPE_CHECKING:
             ...
 
     class Spill(Protocol):
-        """A file that receives the whole output of a command, up to a limit."""
+        """A file that receives the whole output of a command, up to a limit.
+
+        `problem` says why it has only a part of the output, such as a full disk; it is empty if there is no problem.
+        """
 
         path: str
+        problem: str
 
         def write(self, data: bytes) -> None: ...
 

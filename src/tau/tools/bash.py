@@ -57,6 +57,8 @@ class CommandOutput:
             self._spill.close()
 
     def location_note(self) -> str:
+        if self._spill and self._spill.problem:
+            return f"Only a part of the output could be saved ({self._spill.problem}): {self.path}"
         return f"Full output: {self.path}" if self.path else f"The full output could not be saved: {self._spill_error}"
 
     def _open_file(self, beginning: bytes) -> None:

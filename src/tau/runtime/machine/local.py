@@ -223,6 +223,7 @@ class LocalSpill:
         self._limit = limit
         self._room = limit
         self._open = True
+        self.problem = ""
 
     def write(self, data: bytes) -> None:
         if not self._open:
@@ -232,7 +233,8 @@ class LocalSpill:
             if len(data) > self._room:
                 self._put(f"\n[Only the first {format_size(self._limit)} of the output are kept]\n".encode())
                 self.close()
-        except OSError:  # keep what was written; the command continues
+        except OSError as error:  # keep what was written; the command continues
+            self.problem = error.strerror or str(error)
             self.close()
         self._room -= len(data)
 

@@ -48,7 +48,9 @@ class ResultWriter:
                 case ImagePart(data, mime_type):
                     images += await self._image(data, mime_type)
                 case FilePart(data, label):
-                    texts.append(f"[{label}, {format_size(len(data))}: {await self._file(data)}]")
+                    path, problem = await self._file(data)
+                    where = path or f"it could not be saved: {problem}"
+                    texts.append(f"[{label}, {format_size(len(data))}: {where}]")
         text, file = await self._limited("\n".join(texts))
         return [*([Text(text)] if text else []), *images], file
 
@@ -56,10 +58,12 @@ class ResultWriter:
         shown = truncate_text(text, max_lines=MAX_LINES, max_bytes=MAX_BYTES)
         if shown == text:
             return text, ""
-        path = await self._file(text.encode("utf-8", "replace"))
-        return f"{shown}\n[The whole result of {format_size(len(text))} is in {path}]", path
+        path, problem = await self._file(text.encode("utf-8", "replace"))
+        where = f"is in {path}" if path else f"could not be saved: {problem}"
+        return f"{shown}\n[The whole result of {format_size(len(text))} {where}]", path
 
-    async def _file(self, data: bytes) -> str:
+    async def _file(self, data: bytes) -> tuple[str, str]:
+        """Save something to a file. Returns its path, or an empty path and the reason, such as a full disk."""
         return await self._machine.in_thread(lambda: _write(self._machine, data))
 
     async def _image(self, data: bytes, mime_type: str) -> list[Text | Image]:
@@ -77,13 +81,16 @@ def _fit(data: bytes, mime_type: str) -> Callable[[], tuple[bytes, str, str | No
     return lambda: fit_image(data, mime_type)
 
 
-def _write(machine: Machine, data: bytes) -> str:
-    spill = machine.spill()
+def _write(machine: Machine, data: bytes) -> tuple[str, str]:
+    try:
+        spill = machine.spill()
+    except OSError as error:
+        return "", error.strerror or str(error)
     try:
         spill.write(data)
     finally:
         spill.close()
-    return spill.path
+    return ("", spill.problem) if spill.problem else (spill.path, "")
 
 
 def progress_outcome(text: str) -> Outcome:

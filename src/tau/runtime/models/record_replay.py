@@ -89,8 +89,12 @@ class Recorder:
             except OSError as error:
                 log.error("an exchange could not be recorded: %s: %s", path, error.strerror)
                 return
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
+            try:
+                with os.fdopen(handle, "w", encoding="utf-8") as file:
+                    file.write(text)
+            except OSError as error:  # a full disk: half an exchange is of no use, and the answer is not lost with it
+                log.error("an exchange could not be recorded: %s: %s", path, error.strerror)
+                path.unlink(missing_ok=True)
             return
 
 
