@@ -239,9 +239,6 @@ def when_started(act):
         act()
     threading.Thread(target=wait, daemon=True).start()
 
-def interrupt():
-    os.kill(os.getpid(), signal.SIGINT)
-
 """
 
 
@@ -271,58 +268,30 @@ def processes_in(folder: Path) -> list[str]:
 
 
 @pytest.mark.process
-def test_ctrl_c_aborts_the_run_and_the_agent_goes_on(tmp_path: Path) -> None:
-    found = run_program(
-        tmp_path,
-        """
-        with open_agent(SLEEPS) as agent:
-            when_started(interrupt)
-            try:
-                agent.prompt("go")
-            except KeyboardInterrupt:
-                print("interrupted")
-            agent.wait_idle()
-            print(agent.prompt("again").text)
-        """,
-    )
-    assert found == (0, "interrupted\nafter\n", "")
-    assert processes_in(tmp_path) == []
-
-
-@pytest.mark.process
-def test_a_signal_handler_may_abort_the_run_that_it_interrupts(tmp_path: Path) -> None:
-    found = run_program(
-        tmp_path,
-        """
-        with open_agent(SLEEPS) as agent:
-            signal.signal(signal.SIGUSR1, lambda number, frame: agent.abort())
-            when_started(lambda: os.kill(os.getpid(), signal.SIGUSR1))
-            print(agent.prompt("go").stop_reason, agent.prompt("again").text)
-        """,
-    )
-    assert found == (0, "aborted after\n", "")
-
-
-@pytest.mark.process
-def test_an_alarm_that_raises_aborts_the_run(tmp_path: Path) -> None:
+def test_signals_abort_the_run_that_they_interrupt_and_the_agent_goes_on(tmp_path: Path) -> None:
+    """Ctrl-C, an alarm whose handler raises, and a handler that calls the agent."""
     found = run_program(
         tmp_path,
         """
         def late(number, frame):
             raise TimeoutError("too late")
 
-        with open_agent(SLEEPS) as agent:
-            signal.signal(signal.SIGALRM, late)
-            when_started(lambda: signal.setitimer(signal.ITIMER_REAL, 0.001))
-            try:
-                agent.prompt("go")
-            except TimeoutError as error:
-                print(error)
-            agent.wait_idle()
+        signal.signal(signal.SIGALRM, late)
+        with open_agent(SLEEPS, SLEEPS, SLEEPS) as agent:
+            signal.signal(signal.SIGUSR1, lambda number, frame: agent.abort())
+            for number in (signal.SIGINT, signal.SIGALRM, signal.SIGUSR1):
+                (folder / "work" / "started").unlink(missing_ok=True)
+                when_started(lambda: os.kill(os.getpid(), number))
+                try:
+                    print(agent.prompt("go").stop_reason)
+                except (KeyboardInterrupt, TimeoutError) as error:
+                    print(repr(error))
+                agent.wait_idle()
             print(agent.prompt("again").text)
         """,
     )
-    assert found == (0, "too late\nafter\n", "")
+    assert found == (0, "KeyboardInterrupt()\nTimeoutError('too late')\naborted\nafter\n", "")
+    assert processes_in(tmp_path) == []
 
 
 @pytest.mark.process
@@ -346,7 +315,7 @@ def test_a_program_that_ends_without_closing_leaves_nothing(tmp_path: Path) -> N
 
 
 @pytest.mark.process
-def test_nothing_is_warned_of_in_development_mode(tmp_path: Path) -> None:
+def test_nothing_is_warned_of(tmp_path: Path) -> None:
     found = run_program(
         tmp_path,
         """
@@ -360,8 +329,8 @@ def test_nothing_is_warned_of_in_development_mode(tmp_path: Path) -> None:
         except tau.CommandError as error:
             print(error)
         """,
-        "-X",
-        "dev",
+        "-W",
+        "default",
     )
     assert found == (0, "The agent was closed.\n", "")
 

@@ -21,8 +21,8 @@ from tau.runtime.protocol.requests import InvalidLine, parse_request
 from tau.wire.dialects import NAMES, find
 
 SEED = 30
-LINES = 60  # for one agent
-PURE_LINES = 400
+LINES = 40  # for one agent
+PURE_LINES = 150
 each_dialect = pytest.mark.parametrize("name", NAMES)
 
 # Fields that a command does not have: JSON, but of the kind that readers differ about.
