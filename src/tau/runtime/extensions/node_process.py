@@ -8,7 +8,6 @@ alone; one that hangs takes the process, and so all of them, with it.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import socket
 import struct
@@ -19,7 +18,7 @@ from pathlib import Path
 
 from tau.errors import ExtensionFailure, NodeUnsupported
 from tau.extension_api.messages import Load
-from tau.records.base import encode
+from tau.records.base import encode, parse
 from tau.runtime.extensions.connection import ExtensionReceiver
 from tau.runtime.extensions.process import ExtensionProcess
 from tau.store.node_program import REQUIRED
@@ -163,7 +162,7 @@ class NodeProcess:
     def received(self, message: bytes) -> None:
         number, _, body = message.partition(b" ")
         if number == b"0":
-            self._control(json.loads(body))
+            self._control(parse(body))
         elif number.isdigit() and (line := self._lines.get(int(number))) is not None:
             line.received(body)
 
