@@ -101,6 +101,7 @@ class StoryRun(Run):
     def observed(self, commands: list[str]) -> Json:
         found = super().observed(commands)
         found["ui"] = [key for key, _ in groupby(found["ui"])]  # some show the time each second
+        found["entries"] = [one for one in found["entries"] if '"tau.queued"' not in one]  # as tau keeps its queues
         kinds = ("agent_start", "agent_end", "turn_start", "turn_end", "message_end", "tool_execution_end")
         found["events"] = [
             f"{one['type']} {one.get('message', {}).get('role', '')}"
@@ -111,8 +112,11 @@ class StoryRun(Run):
 
     def _cleaned(self, value: Any) -> Any:
         text: str = super()._cleaned(value)
-        text = re.sub(r"\b[0-9a-z]{8}-[0-9a-z]{4,8}\b|\b\d{8}-?\d{6}\b", "<id>", text)
-        return re.sub(r"\b\d+(\.\d+)? ?(ms|s|m|h|seconds?|minutes?)\b", "<duration>", text)
+        text = re.sub(r"(?<![0-9a-z])([0-9a-z]{8}-[0-9a-z]{4,8}|\d{16}|\d{8}-?\d{6})(?![0-9a-z])", "<id>", text)
+        text = re.sub(r"\b\d+(\.\d+)? ?(ms|s|m|h|seconds?|minutes?)\b", "<duration>", text)
+        text = re.sub(r'"activeSeconds": \d+', '"activeSeconds": 0', text)
+        text = re.sub(r"<id>-[0-9a-z]{8}\b", "<id>", text)
+        return re.sub(r" \[<duration>\]|<duration> (?=\d+\])", "", text)  # not shown in the first second
 
 
 def play(program: list[str], extension: Extension, story: Story, host: Json) -> Json:
