@@ -101,13 +101,12 @@ class StoryRun(Run):
     def observed(self, commands: list[str]) -> Json:
         found = super().observed(commands)
         found["ui"] = [key for key, _ in groupby(found["ui"])]  # some show the time each second
-        found["entries"] = [one for one in found["entries"] if '"tau.queued"' not in one]  # as tau keeps its queues
+        entries = [one for one in found["entries"] if '"tau.queued"' not in one]  # as tau keeps its queues
+        found["entries"] = [key for key, _ in groupby(entries)]
         kinds = ("agent_start", "agent_end", "turn_start", "turn_end", "message_end", "tool_execution_end")
-        found["events"] = [
-            f"{one['type']} {one.get('message', {}).get('role', '')}"
-            for one in self.agent.records
-            if one["type"] in kinds
-        ]
+        seen = [(one["type"], one.get("message", {}).get("role")) for one in self.agent.records]
+        # pi declares its prompt in another message than its tools, if a run begins without a prompt.
+        found["events"] = [f"{kind} {role}" for kind, role in seen if kind in kinds and role != "system"]
         return found
 
     def _cleaned(self, value: Any) -> Any:
