@@ -102,11 +102,12 @@ class StoryRun(Run):
         found = super().observed(commands)
         found["ui"] = [key for key, _ in groupby(found["ui"])]  # some show the time each second
         entries = [one for one in found["entries"] if '"tau.queued"' not in one]  # as tau keeps its queues
-        found["entries"] = [key for key, _ in groupby(entries)]
+        found["entries"] = list(dict.fromkeys(entries))  # some store their state each second
         kinds = ("agent_start", "agent_end", "turn_start", "turn_end", "message_end", "tool_execution_end")
-        seen = [(one["type"], one.get("message", {}).get("role")) for one in self.agent.records]
+        kept = [one for one in self.agent.records if one["type"] in kinds]
+        seen = [(one["type"], one.get("message", {}).get("role")) for one in kept]
         # pi declares its prompt in another message than its tools, if a run begins without a prompt.
-        found["events"] = [f"{kind} {role}" for kind, role in seen if kind in kinds and role != "system"]
+        found["events"] = [f"{kind} {role}" for kind, role in seen if role != "system"]
         return found
 
     def _cleaned(self, value: Any) -> Any:
