@@ -101,18 +101,22 @@ class StoryRun(Run):
     def observed(self, commands: list[str]) -> Json:
         found = super().observed(commands)
         found["ui"] = [key for key, _ in groupby(found["ui"])]  # some show the time each second
+        entries = [one for one in found["entries"] if '"tau.queued"' not in one]  # as tau keeps its queues
+        found["entries"] = list(dict.fromkeys(entries))  # some store their state each second
         kinds = ("agent_start", "agent_end", "turn_start", "turn_end", "message_end", "tool_execution_end")
-        found["events"] = [
-            f"{one['type']} {one.get('message', {}).get('role', '')}"
-            for one in self.agent.records
-            if one["type"] in kinds
-        ]
+        kept = [one for one in self.agent.records if one["type"] in kinds]
+        seen = [(one["type"], one.get("message", {}).get("role")) for one in kept]
+        # pi declares its prompt in another message than its tools, if a run begins without a prompt.
+        found["events"] = [f"{kind} {role}" for kind, role in seen if role != "system"]
         return found
 
     def _cleaned(self, value: Any) -> Any:
         text: str = super()._cleaned(value)
-        text = re.sub(r"\b[0-9a-z]{8}-[0-9a-z]{4,8}\b|\b\d{8}-?\d{6}\b", "<id>", text)
-        return re.sub(r"\b\d+(\.\d+)? ?(ms|s|m|h|seconds?|minutes?)\b", "<duration>", text)
+        text = re.sub(r"(?<![0-9a-z])([0-9a-z]{8}-[0-9a-z]{4,8}|\d{16}|\d{8}-?\d{6})(?![0-9a-z])", "<id>", text)
+        text = re.sub(r"\b\d+(\.\d+)? ?(ms|s|m|h|seconds?|minutes?)\b", "<duration>", text)
+        text = re.sub(r'"activeSeconds": \d+', '"activeSeconds": 0', text)
+        text = re.sub(r"<id>-[0-9a-z]{8}\b", "<id>", text)
+        return re.sub(r" \[<duration>\]|<duration> (?=\d+\])", "", text)  # not shown in the first second
 
 
 def play(program: list[str], extension: Extension, story: Story, host: Json) -> Json:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,10 @@ def test_a_message_may_start_a_run_of_its_own(tmp_path: Path) -> None:
         await house.session.runs.idle()
         assert texts(house.heard, "assistant") == ["ok"]
         assert len(said(house.heard, "custom")) == 1
+        path = house.session.log.path
+        assert path is not None
+        kinds = [json.loads(line)["type"] for line in path.read_text().splitlines()]
+        assert kinds[0] == "session" and kinds[-2:] == ["custom_message", "message"]
 
     play(story())
 

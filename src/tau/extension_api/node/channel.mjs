@@ -5,6 +5,7 @@
 
 import { builtin } from "./builtin.mjs";
 
+const { isAscii } = builtin("buffer");
 const { readSync, writeSync } = builtin("fs");
 const { Socket } = builtin("net");
 const SYNC = 3;
@@ -13,9 +14,13 @@ const SYNC_CHUNK = 256 * 1024;
 const LF = 10;
 const pause = new Int32Array(new SharedArrayBuffer(4));
 
-/** Splits a stream of bytes into lines. */
+/** Splits a stream of bytes into lines. It keeps the data of a line that has not ended: it must not be overwritten. */
 export class LineSplitter {
   #parts = [];
+
+  get isAtStart() {
+    return this.#parts.length === 0;
+  }
 
   *feed(data) {
     let from = 0;
@@ -24,9 +29,9 @@ export class LineSplitter {
       const line = this.#parts.length === 1 ? this.#parts[0] : Buffer.concat(this.#parts);
       this.#parts = [];
       from = end + 1;
-      yield line.toString("utf8");
+      yield isAscii(line) ? line.latin1Slice() : line.utf8Slice();
     }
-    if (from < data.length) this.#parts.push(Buffer.from(data.subarray(from)));
+    if (from < data.length) this.#parts.push(data.subarray(from));
   }
 }
 
@@ -87,6 +92,7 @@ export class Channel {
       }
       if (size === 0) process.exit(0); // tau has ended
       this.#answers.push(...this.#splitter.feed(this.#buffer.subarray(0, size)));
+      if (!this.#splitter.isAtStart) this.#buffer = Buffer.allocUnsafeSlow(SYNC_CHUNK);
     }
     return JSON.parse(this.#answers.shift());
   }

@@ -65,7 +65,7 @@ function create(extension) {
     getLabel: (id) => read("get_label", { id }) ?? undefined,
     getBranch: (fromId) => (entries(), branch(fromId)),
     getHeader: () => read("get_header"),
-    getEntries: () => [...entries()],
+    getEntries: () => entries().slice(),
     getTree: () => treeOf(entries()),
     isPersisted: () => extension.fact("sessionFile") != null,
     buildContextEntries: () => (entries(), contextEntries(branch())),

@@ -8,7 +8,6 @@ alone; one that hangs takes the process, and so all of them, with it.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import socket
 import struct
@@ -20,7 +19,7 @@ from typing import Any
 
 from tau.errors import ExtensionFailure, NodeUnsupported
 from tau.extension_api.messages import Load
-from tau.records.base import encode
+from tau.records.base import BadRecord, encode, parse
 from tau.runtime.extensions.connection import ExtensionReceiver
 from tau.runtime.extensions.process import ExtensionProcess
 from tau.store.node_program import REQUIRED
@@ -164,8 +163,8 @@ class NodeProcess:
         number, _, body = message.partition(b" ")
         if number == b"0":
             try:
-                control = json.loads(body)
-            except (ValueError, RecursionError):
+                control = parse(body)
+            except BadRecord:
                 control = None
             if isinstance(control, dict):
                 self._control(control)

@@ -124,7 +124,15 @@ class InputPipeline:
             given.key,
         )
 
-    def add_system_message(self) -> list[AnyMessage]:
+    def introduce_run(self) -> list[AnyMessage]:
+        """Record what a new run begins with, and return the messages that clients get before its first one."""
+        session = self._session
+        session.user_bash.flush()
+        if session.log.lacks_level:
+            session.log.set_level(session.models.level)
+        return self._add_system_message()
+
+    def _add_system_message(self) -> list[AnyMessage]:
         """Before a prompt, add a message for clients if the system prompt or the tools have changed, and return it."""
         session = self._session
         if not session.settings.compat.system_messages:
@@ -170,6 +178,12 @@ class InputPipeline:
         Raises CommandError if the session is closed.
         """
         session = self._session
+        if trigger and session.settings.compat.system_messages:
+            here = session.log.id
+            await session.resources.load()
+            await session.navigator.settled()
+            if session.log.id != here:
+                raise CommandError("The session in which this was called has been left.")
         session.log.require_open()
         if behavior == "nextTurn":
             self._for_next_turn.append((session.log.id, message))
@@ -181,9 +195,13 @@ class InputPipeline:
             await session.emit_queue_update()
         elif trigger:
             session.models.ready()
+            prompts: list[AnyMessage] = [message]
+            if not session.runs.busy:
+                session.log.file.expect()  # a run is worth keeping, even if the user never says anything
+                prompts = [*self.introduce_run(), message]
             if session.observer is not None:
                 session.observer.accepted(None)
-            session.runs.start([message])
+            session.runs.start(prompts)
         else:
             session.log.append_message(message)  # at once: the session may be left while the events are delivered
             session.schedule_sync()

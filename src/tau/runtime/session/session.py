@@ -199,10 +199,7 @@ class Session:
             # The last run is not settled: this prompt runs next, and is recorded as queued until then.
             self.log.pending_queue.record("follow_up", message, key)
         else:
-            self.user_bash.flush()
-            if self.log.lacks_level:
-                self.log.set_level(self.models.level)
-            prompts = [*self.input.add_system_message(), message]
+            prompts = [*self.input.introduce_run(), message]
             self.log.append_prompt(message, key)
             self.navigator.report_damage()
         self.schedule_sync()
