@@ -14,6 +14,7 @@ import pytest
 from support.mcp_memory import MemoryEnvironment, MemoryTransport, configured, greeting, memory_server, tool
 from support.mcp_server import server_entry
 from support.mcp_session import results
+from tau.core.checks.schema import check_arguments
 from tau.errors import CommandError, ToolError
 from tau.mcp.config import ServerConfig
 from tau.mcp.definitions import Listing, PromptDefinition, parse_tools
@@ -296,6 +297,15 @@ def test_a_server_cannot_offer_a_tool_under_the_name_of_another_server() -> None
     assert list(servers.offered) == ["mcp__a__b__drop"]
     assert servers.server_of("mcp__a__b__drop") == "a__b"
     assert not servers.is_harmless("mcp__a__b__drop")
+
+
+def test_arguments_are_not_matched_against_patterns_of_a_server() -> None:
+    schema = {"type": "object", "properties": {"x": {"type": "string", "pattern": "(a+)+$"}}}
+    servers = SessionServers(Port())
+    servers.add([listed("s", tool("t", inputSchema=schema))])
+    offered = servers.offered["mcp__s__t"]
+    assert offered.parameters == schema and offered.schema_for is not None
+    assert check_arguments(offered.schema_for({}), {"x": "a" * 60 + "!"}) == ({"x": "a" * 60 + "!"}, [])
 
 
 def test_a_tool_whose_name_is_the_hash_of_another_is_left_out() -> None:
