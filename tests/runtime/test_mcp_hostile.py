@@ -228,6 +228,8 @@ def test_an_address_that_is_none_is_declined(tmp_path: Path, era: str) -> None:
 
 def test_a_question_that_cannot_be_asked_is_answered_all_the_same() -> None:
     class Failing:
+        session = None
+
         async def elicit(self, params: Mapping[str, Any]) -> dict[str, Any]:
             raise ValueError("no dialog")
 
@@ -248,6 +250,42 @@ def test_a_question_that_cannot_be_asked_is_answered_all_the_same() -> None:
         return transport.sent
 
     assert {"jsonrpc": "2.0", "id": "q", "result": {"action": "cancel"}} in asyncio.run(asked())
+
+
+class Accepting:
+    def __init__(self, session: str) -> None:
+        self.session = session
+
+    async def elicit(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        return {"action": "accept", "content": {"asked": self.session}}
+
+
+@pytest.mark.parametrize(
+    ("sessions", "answer"),
+    [
+        (["a", "a"], {"action": "accept", "content": {"asked": "a"}}),
+        (["a", "b"], {"action": "decline"}),
+        ([], {"action": "decline"}),
+    ],
+)
+def test_a_question_that_may_be_for_another_session_is_declined(sessions: list[str], answer: dict[str, Any]) -> None:
+    async def asked() -> Any:
+        transport = MemoryTransport(lambda method, params: None)
+        connection = Connection(transport, ClientProfile("1"), "file:///", memory_server(transport._answer)[0])
+        await connection.start()
+        askers = {name: Accepting(name) for name in sessions}
+        requests = [connection.request("tools/call", {}, RequestOptions(60, asker=askers[name])) for name in sessions]
+        calls = [asyncio.ensure_future(request) for request in requests]
+        while len(transport.sent) < len(sessions):
+            await asyncio.sleep(0)
+        transport.receive({"id": "q", "method": "elicitation/create", "params": {}})
+        while not (answers := [sent["result"] for sent in transport.sent if sent.get("id") == "q"]):
+            await asyncio.sleep(0)
+        connection.kill()
+        await asyncio.gather(*calls, return_exceptions=True)
+        return answers[0]
+
+    assert asyncio.run(asked()) == answer
 
 
 # Names and permissions.
