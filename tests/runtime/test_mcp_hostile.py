@@ -337,6 +337,14 @@ def test_a_server_cannot_offer_a_tool_under_the_name_of_another_server() -> None
     assert not servers.is_harmless("mcp__a__b__drop")
 
 
+def test_a_prompt_cannot_have_the_command_of_another_server() -> None:
+    servers = SessionServers(Port())
+    for name, prompt in (("a", "b__deploy"), ("a__b", "deploy"), ("a__b", "deploy")):
+        listing = Listing(era="legacy", version="2025-11-25", prompts=[PromptDefinition(prompt, f"of {name}")])
+        servers.add([McpServer(configured(name), MemoryEnvironment(lambda method, params: None), listing)])
+    assert [(one.name, one.description) for one in servers.commands()] == [("mcp__a__b__deploy", "of a__b")]
+
+
 def test_arguments_are_not_matched_against_patterns_of_a_server() -> None:
     schema = {"type": "object", "properties": {"x": {"type": "string", "pattern": "(a+)+$"}}}
     servers = SessionServers(Port())
