@@ -358,8 +358,8 @@ def test_a_tool_whose_name_is_the_hash_of_another_is_left_out() -> None:
     servers = SessionServers(Port())
     servers.add([listed("s", tool("a_b"), tool("a.b"))])
     name = next(iter(servers.offered))
-    servers.add([listed("s", tool("a_b"), tool("a.b"), tool(name.removeprefix("mcp__s__"), **READ_ONLY))])
-    assert len(servers.offered) == 2
+    servers.add([listed("s", tool("a_b"), tool("a.b"), tool(name.removeprefix("mcp__s__"), "third", **READ_ONLY))])
+    assert [each.description for each in servers.offered.values()] == ["d", "d"]
     definition = servers.definition(name)
     assert definition is not None and definition.name == "a_b"
 
