@@ -82,6 +82,8 @@ class Ignored:
 class Answers:
     """The user of the session, who says no."""
 
+    session = None
+
     async def elicit(self, params: Mapping[str, Any]) -> dict[str, Any]:
         parse_form(params)
         return {"action": "decline"}

@@ -14,6 +14,7 @@ import pytest
 from support.mcp_memory import MemoryEnvironment, MemoryTransport, configured, greeting, memory_server, tool
 from support.mcp_server import server_entry
 from support.mcp_session import results
+from tau.core.checks.schema import check_arguments
 from tau.errors import CommandError, ToolError
 from tau.mcp.config import ServerConfig
 from tau.mcp.definitions import Listing, PromptDefinition, parse_tools
@@ -227,6 +228,8 @@ def test_an_address_that_is_none_is_declined(tmp_path: Path, era: str) -> None:
 
 def test_a_question_that_cannot_be_asked_is_answered_all_the_same() -> None:
     class Failing:
+        session = None
+
         async def elicit(self, params: Mapping[str, Any]) -> dict[str, Any]:
             raise ValueError("no dialog")
 
@@ -247,6 +250,42 @@ def test_a_question_that_cannot_be_asked_is_answered_all_the_same() -> None:
         return transport.sent
 
     assert {"jsonrpc": "2.0", "id": "q", "result": {"action": "cancel"}} in asyncio.run(asked())
+
+
+class Accepting:
+    def __init__(self, session: str) -> None:
+        self.session = session
+
+    async def elicit(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        return {"action": "accept", "content": {"asked": self.session}}
+
+
+@pytest.mark.parametrize(
+    ("sessions", "answer"),
+    [
+        (["a", "a"], {"action": "accept", "content": {"asked": "a"}}),
+        (["a", "b"], {"action": "decline"}),
+        ([], {"action": "decline"}),
+    ],
+)
+def test_a_question_that_may_be_for_another_session_is_declined(sessions: list[str], answer: dict[str, Any]) -> None:
+    async def asked() -> Any:
+        transport = MemoryTransport(lambda method, params: None)
+        connection = Connection(transport, ClientProfile("1"), "file:///", memory_server(transport._answer)[0])
+        await connection.start()
+        askers = {name: Accepting(name) for name in sessions}
+        requests = [connection.request("tools/call", {}, RequestOptions(60, asker=askers[name])) for name in sessions]
+        calls = [asyncio.ensure_future(request) for request in requests]
+        while len(transport.sent) < len(sessions):
+            await asyncio.sleep(0)
+        transport.receive({"id": "q", "method": "elicitation/create", "params": {}})
+        while not (answers := [sent["result"] for sent in transport.sent if sent.get("id") == "q"]):
+            await asyncio.sleep(0)
+        connection.kill()
+        await asyncio.gather(*calls, return_exceptions=True)
+        return answers[0]
+
+    assert asyncio.run(asked()) == answer
 
 
 # Names and permissions.
@@ -298,12 +337,29 @@ def test_a_server_cannot_offer_a_tool_under_the_name_of_another_server() -> None
     assert not servers.is_harmless("mcp__a__b__drop")
 
 
+def test_a_prompt_cannot_have_the_command_of_another_server() -> None:
+    servers = SessionServers(Port())
+    for name, prompt in (("a", "b__deploy"), ("a__b", "deploy"), ("a__b", "deploy")):
+        listing = Listing(era="legacy", version="2025-11-25", prompts=[PromptDefinition(prompt, f"of {name}")])
+        servers.add([McpServer(configured(name), MemoryEnvironment(lambda method, params: None), listing)])
+    assert [(one.name, one.description) for one in servers.commands()] == [("mcp__a__b__deploy", "of a__b")]
+
+
+def test_arguments_are_not_matched_against_patterns_of_a_server() -> None:
+    schema = {"type": "object", "properties": {"x": {"type": "string", "pattern": "(a+)+$"}}}
+    servers = SessionServers(Port())
+    servers.add([listed("s", tool("t", inputSchema=schema))])
+    offered = servers.offered["mcp__s__t"]
+    assert offered.parameters == schema and offered.schema_for is not None
+    assert check_arguments(offered.schema_for({}), {"x": "a" * 60 + "!"}) == ({"x": "a" * 60 + "!"}, [])
+
+
 def test_a_tool_whose_name_is_the_hash_of_another_is_left_out() -> None:
     servers = SessionServers(Port())
     servers.add([listed("s", tool("a_b"), tool("a.b"))])
     name = next(iter(servers.offered))
-    servers.add([listed("s", tool("a_b"), tool("a.b"), tool(name.removeprefix("mcp__s__"), **READ_ONLY))])
-    assert len(servers.offered) == 2
+    servers.add([listed("s", tool("a_b"), tool("a.b"), tool(name.removeprefix("mcp__s__"), "third", **READ_ONLY))])
+    assert [each.description for each in servers.offered.values()] == ["d", "d"]
     definition = servers.definition(name)
     assert definition is not None and definition.name == "a_b"
 

@@ -147,6 +147,8 @@ class Agents:
         self._cwd = cwd
         self._sessions: dict[str, AgentSession] = {}  # by id, the most recently used last
         self._folders: dict[str, str] = {}  # by id: where a session worked that was closed
+        self._closing: dict[str, asyncio.Task[None]] = {}  # by id: sessions that still hold their file
+        self._opening = asyncio.Lock()  # two replies to a session open it once
 
     async def call(self, name: str, arguments: Json, call: Call) -> Json:
         given, problems = check_arguments(DEFINITIONS[name]["inputSchema"], arguments)
@@ -165,7 +167,8 @@ class Agents:
             return failure(str(error))
 
     async def close(self) -> None:
-        await asyncio.gather(*(session.close() for session in self._sessions.values()), return_exceptions=True)
+        closing = [*(session.close() for session in self._sessions.values()), *self._closing.values()]
+        await asyncio.gather(*closing, return_exceptions=True)
 
     async def _run(self, session: AgentSession, prompt: str, schema: OutputSchema | None, call: Call) -> Json:
         result = await session.run(prompt, schema, call)
@@ -185,6 +188,12 @@ class Agents:
         session = self._sessions.get(id)
         if session is not None:
             return session
+        async with self._opening:
+            if (closing := self._closing.get(id)) is not None:
+                await asyncio.wait({closing})
+            return self._sessions.get(id) or await self._stored(id, call)
+
+    async def _stored(self, id: str, call: Call) -> AgentSession:
         if not id or "/" in id or "\\" in id or id.endswith(".jsonl"):
             raise CommandError(f"sessionId: there is no session {id[:80]!r}")
         target = SessionTarget(kept=self._options.session.kept, folder=self._options.session.folder, named=id)
@@ -212,8 +221,12 @@ class Agents:
         self._folders[id] = session.cwd
         idle = [id for id, other in self._sessions.items() if not other.lock.locked() and other is not session]
         for id in idle[: max(0, len(self._sessions) - MAX_OPEN_SESSIONS)]:
-            task = asyncio.ensure_future(self._sessions.pop(id).close())
-            task.add_done_callback(_log_failure)
+            self._close(id)
+
+    def _close(self, id: str) -> None:
+        task = self._closing[id] = asyncio.ensure_future(self._sessions.pop(id).close())
+        task.add_done_callback(_log_failure)
+        task.add_done_callback(lambda _: self._closing.pop(id, None))
 
 
 def failure(text: str) -> Json:

@@ -107,22 +107,31 @@ def _regex(glob: str) -> str:
 
 
 def _segment(part: str) -> str:
-    """The regex of the part of a glob between two slashes."""
-    guard = r"(?!\.)" if part[:1] in ("*", "?", "[") else ""
+    """The regex of the part of a glob between two slashes.
+
+    What stands between two stars is taken where it occurs first (an atomic group): trying all places would take for
+    ever for a glob with many stars.
+    """
     text = re.sub(r"\*+", "*", part)
-    written, at = guard, 0
+    guard = r"(?!\.)" if part[:1] in ("*", "?", "[") else ""
+    if text == "*":
+        return f"{guard}[^/]+"
+    pieces, at = [guard], 0
     while at < len(text):
         character = text[at]
         closing = text.find("]", at + 2) if character == "[" else -1
         if character == "*":
-            written += "[^/]*" if len(text) > 1 else "[^/]+"
+            pieces.append("")
         elif character == "?":
-            written += "[^/]"
+            pieces[-1] += "[^/]"
         elif closing > 0:
             inside = text[at + 1 : closing].replace("\\", "\\\\")
-            written += f"[{'^' + inside[1:] if inside[0] in '!^' else inside}]"
+            pieces[-1] += f"[{'^' + inside[1:] if inside[0] in '!^' else inside}]"
             at = closing
         else:
-            written += re.escape(character)
+            pieces[-1] += re.escape(character)
         at += 1
-    return written
+    first, *between = pieces
+    if not between:
+        return first
+    return first + "".join(f"(?>[^/]*?{piece})" for piece in between[:-1]) + f"[^/]*{between[-1]}"

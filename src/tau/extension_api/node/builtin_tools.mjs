@@ -87,7 +87,7 @@ function describeOutput(output) {
   const truncation = truncateTail(output);
   if (!truncation.truncated) return { text: truncation.content, details: undefined };
   const fullOutputPath = join(tmpdir(), `pi-bash-${Date.now().toString(16)}${Math.random().toString(16).slice(2, 10)}.log`);
-  writeFileSync(fullOutputPath, output);
+  writeFileSync(fullOutputPath, output, { mode: 0o600, flag: "wx" });
   const first = truncation.totalLines - truncation.outputLines + 1;
   const limit = truncation.truncatedBy === "lines" ? "" : ` (${formatSize(truncation.maxBytes)} limit)`;
   const note = `[Showing lines ${first}-${truncation.totalLines} of ${truncation.totalLines}${limit}. Full output: ${fullOutputPath}]`;

@@ -33,6 +33,16 @@ export function runProgram(command, args, { cwd, timeout, signal, env } = {}) {
   });
 }
 
+/** Kills a process group if this process ends first, however it ends. Returns a function that gives that up. */
+function endWithHost(group) {
+  const words = ["-c", 'read -r line; kill -KILL "-$1"', "sh", String(group)]; // its input ends with this process
+  const watcher = spawn("/bin/sh", words, { detached: true, stdio: ["pipe", "ignore", "ignore"] });
+  watcher.on("error", () => {}); // without a shell the command does not run either
+  watcher.stdin?.on("error", () => {});
+  watcher.unref();
+  return () => watcher.kill("SIGKILL");
+}
+
 /** Runs a command of the shell, as the bash tool does. Output goes to `onData`; rejects when it is aborted. */
 export function runShell(command, cwd, { onData, signal, timeout, env, shellPath } = {}) {
   return new Promise((resolve, reject) => {
@@ -42,6 +52,7 @@ export function runShell(command, cwd, { onData, signal, timeout, env, shellPath
       detached: true,
       stdio: ["ignore", "pipe", "pipe"],
     });
+    const release = child.pid === undefined ? () => {} : endWithHost(child.pid); // it is in a group of its own
     let reason;
     const kill = (why) => {
       reason ??= why;
@@ -54,6 +65,7 @@ export function runShell(command, cwd, { onData, signal, timeout, env, shellPath
     child.stdout.on("data", (data) => onData?.(data));
     child.stderr.on("data", (data) => onData?.(data));
     const end = () => {
+      release();
       clearTimeout(timer);
       signal?.removeEventListener("abort", abort);
     };

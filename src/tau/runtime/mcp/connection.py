@@ -32,6 +32,10 @@ ProgressCallback = Callable[[Mapping[str, Any]], None]
 class Asker(Protocol):
     """Answers questions of a server to the user, for one call."""
 
+    @property
+    def session(self) -> object:
+        """Identifies the session of the call: sessions may share a connection."""
+
     async def elicit(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Returns an ElicitResult."""
 
@@ -245,14 +249,22 @@ class Connection:
             if len(self._tasks) < MAX_REFUSALS:
                 self._spawn(self._reply(jsonrpc.encode_error(id, jsonrpc.INVALID_REQUEST, "Too many requests.")))
             return
-        # A legacy server does not say to which call its question belongs: the newest one that can ask.
-        asking = [one for one in self._pending.values() if one.options.asker is not None]
-        pending = asking[-1] if asking else None
+        pending = self._asking()
         task = asyncio.ensure_future(self._answer_server(id, method, params, pending))
         self._questions[id] = task
         task.add_done_callback(lambda _: self._questions.pop(id, None))
         if pending is not None and method == "elicitation/create":
             pending.questions.add(task)
+
+    def _asking(self) -> _Pending | None:
+        """The call that a question of the server belongs to.
+
+        A legacy server does not say which: the newest that can ask. None if calls of several sessions wait, because
+        the user of one must not be asked for another.
+        """
+        asking = [one for one in self._pending.values() if one.options.asker is not None]
+        sessions = {id(one.options.asker.session) for one in asking if one.options.asker is not None}
+        return asking[-1] if len(sessions) == 1 else None
 
     async def _answer_server(
         self, id: str | int, method: str, params: Mapping[str, Any], pending: _Pending | None

@@ -33,6 +33,10 @@ class DialogAsker:
         self._server = server
         self._dialogs = dialogs
 
+    @property
+    def session(self) -> object:
+        return self._dialogs
+
     async def elicit(self, params: Mapping[str, Any]) -> dict[str, Any]:
         if not self._dialogs.attended:
             return {"action": "decline"}

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tau.concurrency.threads import run_in_thread
 from tau.mcp.definitions import Era, Listing, parse_prompts, parse_tools
 from tau.mcp.messages import (
     MODERN_ERRORS,
@@ -25,6 +26,7 @@ DISCOVER_TIMEOUT_S = 3.0
 MAX_PAGES = 100
 MAX_ENTRIES = 10_000
 MAX_LIST_BYTES = 16 * 1024 * 1024  # of all pages together
+MANY = 500  # entries of a list
 MAX_TTL_MS = 365 * 86_400_000
 NO_OLD_TRANSPORT = (400, 404, 405)  # answers to `initialize` after which the transport of 2024-11-05 is tried
 
@@ -170,7 +172,10 @@ async def fetch_listing(connected: Connected, timeout_s: float, now: float) -> L
         ttl = max(ttl, page_ttl)
         return items
 
-    tools, tool_notes = parse_tools(await listed("tools/list", "tools") if profile.has("tools") else [])
+    items = await listed("tools/list", "tools") if profile.has("tools") else []
+    # Very many definitions take seconds, in which nothing else would happen.
+    read = parse_tools(items) if len(items) <= MANY else await run_in_thread(lambda: parse_tools(items), "mcp tools")
+    tools, tool_notes = read
     prompts = parse_prompts(await listed("prompts/list", "prompts") if profile.has("prompts") else [])
     return Listing(
         era=profile.era,

@@ -270,18 +270,15 @@ class SessionServers:
     # Prompts of servers.
 
     def commands(self) -> list[SlashCommand]:
-        return [
-            SlashCommand(prompt_command(server.name, prompt.name), prompt.description or UNSET, "mcp")
-            for server in self._active()
-            for prompt in (server.listing.prompts if server.listing is not None else ())
-        ]
+        prompts = self._prompts().items()
+        return [SlashCommand(name, prompt.description or UNSET, "mcp") for name, (_, prompt) in prompts]
 
     async def expand(self, text: str) -> tuple[str, list[Image]] | None:
         """The prompt that a slash command means; None if it is not the command of a server. Raises CommandError."""
         if not text.startswith(f"/{PREFIX}"):
             return None
         name, _, words = text[1:].partition(" ")
-        found = self._prompt(name)
+        found = self._prompts().get(name)
         if found is None:
             return None
         server, prompt = found
@@ -290,12 +287,16 @@ class SessionServers:
         images = [block for block in blocks if isinstance(block, Image)]
         return "\n".join(block.text for block in blocks if isinstance(block, Text)), images
 
-    def _prompt(self, command: str) -> tuple[McpServer, PromptDefinition] | None:
+    def _prompts(self) -> dict[str, tuple[McpServer, PromptDefinition]]:
+        """The prompts of all servers by command; of two with the same command, the first."""
+        found: dict[str, tuple[McpServer, PromptDefinition]] = {}
+        configured = [server.name for server in self._servers.values()]
         for server in self._active():
             for prompt in server.listing.prompts if server.listing is not None else ():
-                if prompt_command(server.name, prompt.name) == command:
-                    return server, prompt
-        return None
+                command = prompt_command(server.name, prompt.name)
+                if not passes_for_another(command, server.name, configured):
+                    found.setdefault(command, (server, prompt))
+        return found
 
     # States.
 

@@ -69,16 +69,14 @@ def server_tool(servers: Servers, server: McpServer, offered: OfferedTool) -> To
         snippet="",
         parameters=definition.input_schema,
         run=run,
-        schema_for=_checked_schema(definition),
+        schema_for=lambda arguments: _checked_schema(definition),
     )
 
 
-def _checked_schema(definition: ToolDefinition) -> Callable[[dict[str, Any]], dict[str, Any]] | None:
-    """What arguments are checked against, if that is not the schema for the model. The server checks patterns."""
-    if definition.unchecked:
-        return lambda arguments: {}
-    schema = without_patterns(definition.input_schema)
-    return None if schema == definition.input_schema else lambda arguments: schema
+def _checked_schema(definition: ToolDefinition) -> dict[str, Any]:
+    """What arguments are checked against. The server checks patterns itself."""
+    schema: dict[str, Any] = {} if definition.unchecked else without_patterns(definition.input_schema)
+    return schema
 
 
 async def call_tool(

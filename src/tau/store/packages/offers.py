@@ -102,6 +102,9 @@ class PackageFolder:
     def _expanded(self, name: str) -> list[Path]:
         if not is_glob(name):
             return [Path(os.path.normpath(self.root / name))]
+        if self._within is not None and (os.path.isabs(name) or ".." in name.split("/")):
+            self.problems.append(f"{name} is outside of the package: not used")  # it could mean all files of the disk
+            return []
         # Without dot names, as in pi; a hostile package may have very many files.
         matches = islice(glob.iglob(name, root_dir=self.root, recursive=True), MAX_FILES)
         return [self.root / match for match in sorted(matches)]

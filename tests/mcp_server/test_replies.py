@@ -1,0 +1,43 @@
+"""Replies to a session that this server has not opened yet: several at once open it once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from support.mcp_serving import McpClient, served, text
+from tau.mcp_server import agents
+
+
+def test_replies_to_a_session_of_an_earlier_server_open_it_once(tmp_path: Path) -> None:
+    ids: list[str] = []
+
+    async def started(client: McpClient) -> None:
+        ids.append((await client.call("tau", prompt="go"))["structuredContent"]["sessionId"])
+
+    async def continued(client: McpClient) -> None:
+        replies = [client.call("tau_reply", sessionId=ids[0], prompt=f"on {at}") for at in range(4)]
+        assert [text(result) for result in await asyncio.gather(*replies)] == ["ok"] * 4
+
+    served(tmp_path, started)
+    served(tmp_path, continued)
+    files = list((tmp_path / "agent" / "sessions").rglob("*.jsonl"))
+    entries = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    messages = {entry["id"]: entry for entry in entries if entry["type"] == "message"}
+    # One line of conversation: every message but the first has another as its parent, and none has two children.
+    parents = [entry["parentId"] for entry in messages.values() if entry["parentId"] in messages]
+    assert len(messages) == 10 and len(set(parents)) == len(parents) == 9
+
+
+def test_a_session_that_is_being_closed_is_opened_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agents, "MAX_OPEN_SESSIONS", 1)
+
+    async def story(client: McpClient) -> None:
+        first = (await client.call("tau", prompt="go"))["structuredContent"]["sessionId"]
+        await client.call("tau", prompt="another")  # closes the first
+        assert text(await client.call("tau_reply", sessionId=first, prompt="on")) == "ok"
+
+    served(tmp_path, story)
