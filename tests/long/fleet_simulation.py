@@ -1,6 +1,6 @@
 """The scheduler of fleets in a simulated world with many seeds: every invariant holds in each.
 
-python tests/long/fleet_simulation.py [SEEDS] [--tasks 200] [--workers 8] [--seed 0]
+python tests/long/fleet_simulation.py [SEEDS] [--tasks 10000] [--workers 200] [--seed 0]
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def one(case: tuple[int, int, int]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("seeds", type=int, nargs="?", default=1000)
-    parser.add_argument("--tasks", type=int, default=200)
-    parser.add_argument("--workers", type=int, default=8)
+    parser.add_argument("--tasks", type=int, default=10_000)
+    parser.add_argument("--workers", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     started = time.monotonic()
