@@ -1,4 +1,4 @@
-"""`tau fleet run --serve`: running sessions of a fleet are in the lists of a host of the same user, which opens none."""
+"""`tau fleet run --serve`: a host of the same user lists the running sessions of a fleet, and opens none of them."""
 
 from __future__ import annotations
 
