@@ -36,9 +36,13 @@ def main() -> int:
     started = time.monotonic()
     with Pool(2) as pool:
         cases = [(given.seed + at, given.tasks, given.workers) for at in range(given.seeds)]
-        wrong = [text for text in pool.imap_unordered(one, cases, 10) if text]
-    for text in wrong[:20]:
-        print(text)
+        wrong = []
+        for number, text in enumerate(pool.imap_unordered(one, cases, 5), 1):
+            if text:
+                wrong.append(text)
+                print(text)
+            if number % 50 == 0:
+                print(f"{number} seeds, {len(wrong)} violations, {time.monotonic() - started:.0f} s", flush=True)
     about = f"{given.tasks} tasks, {given.workers} workers"
     print(f"{given.seeds} seeds of {about}: {len(wrong)} violations, {time.monotonic() - started:.0f} s")
     return 1 if wrong else 0
