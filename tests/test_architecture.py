@@ -201,6 +201,7 @@ LATE = {
     "runtime/telemetry/exporters.py": {"*"},
     "fleet/attempt.py": {"tau.runtime.telemetry.workflow"},
     "fleet/worker.py": {"tau.runtime.telemetry.start"},
+    "store/fleet_sessions.py": {"tau.store.ledger", "tau.store.ledger_view"},
     "runtime/app/mcp_start.py": {"tau.runtime.app.mcp_plan"},
     "runtime/app/extension_plan.py": {"tau.runtime.session.extension_actions", "tau.runtime.extensions.file_loader"},
     "export/markdown.py": {"pyromark"},

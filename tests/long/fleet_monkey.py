@@ -1,9 +1,11 @@
 """Run a fleet while every second something is killed or stopped; in the end its table equals that of a quiet run.
 
-    python tests/long/fleet_monkey.py [SECONDS] [--seed SEED] [--dask]
+    python tests/long/fleet_monkey.py [SECONDS] [--seed SEED] [--tasks 10000] [--dask]
 
-Workers and the coordinator are killed (SIGKILL), stopped and continued, all at once or one by one. The coordinator
-is started again each time it is gone. With `--dask`, a scheduler and two workers of dask are among the victims.
+Victims are workers, the coordinator, the processes that run commands, and all at once; they are killed (SIGKILL) or
+stopped and continued, for up to 90 seconds. Lines of workers are cut, and the disk of the fleet is full for a while (a
+file system in memory, where this user may mount one). The coordinator is started again each time it is gone. With
+`--dask`, a scheduler and two workers of dask are among the victims, also while they are being found again.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -38,6 +41,25 @@ def table(fleet: FleetRun) -> list[Json]:
     )
 
 
+LOCAL = ("worker", "worker", "coordinator", "stop", "all", "runner", "cut", "disk", "pause")
+DASK = (
+    "worker",
+    "coordinator",
+    "stop",
+    "all",
+    "runner",
+    "node",
+    "nodes",
+    "scheduler",
+    "scheduler and coordinator",
+    "hang",
+)
+DISK_MB = 300
+FULL_S = 3.0
+INSIDE = "TAU_FLEET_MONKEY"
+UNSHARE = ["unshare", "--user", "--map-root-user", "--mount"]
+
+
 class Monkey:
     def __init__(self, folder: Path, seed: int, tasks: int, *, dask: bool) -> None:
         self.chance = random.Random(seed)
@@ -49,14 +71,22 @@ class Monkey:
         self.stack = ExitStack()
         self.cluster: DaskCluster | None = None
         self.nodes: list[subprocess.Popen[bytes]] = []
-        self.dask = dask
-        self.clusters = self.deeds = self.lives = 0
+        self.kinds = DASK if dask else LOCAL
+        self.clusters = self.lives = 0
+        self.deeds: Counter[str] = Counter()
         self.process: subprocess.Popen[bytes] | None = None
         self.stopped: list[tuple[float, int]] = []
+        self.full_until = 0.0
+        if INSIDE in os.environ:
+            self.fleet.out.mkdir()
+            mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_MB}m", "none", str(self.fleet.out)]
+            subprocess.run(mount, check=True)
 
     def flags(self) -> tuple[str, ...]:
-        if not self.dask:
-            return ("--concurrency", "20", "--workers", "2")
+        if self.kinds is LOCAL:
+            worker = f"{sys.executable} -m tau fleet worker --slots 10 --root {self.fleet.out / 'local'}"
+            cutting = Path(__file__).parents[1] / "support" / "cutting_worker.py"
+            return ("--concurrency", "20", "--worker", f"{sys.executable} {cutting} {self.folder}/cut {worker} \u00d72")
         if self.cluster is None or self.cluster.scheduler.poll() is not None:
             self.stack.close()
             self.clusters += 1
@@ -78,22 +108,53 @@ class Monkey:
         return True
 
     def deed(self) -> None:
-        self.deeds += 1
-        workers = fleet_workers(self.folder)
-        kind = self.chance.choice(["worker", "worker", "coordinator", "stop", "all", "node", "scheduler"])
+        kind = self.chance.choice(self.kinds)
+        self.deeds[kind] += 1
         assert self.process is not None
-        victims = {
+        if kind == "cut":
+            (self.folder / "cut").touch()
+        elif kind == "disk":
+            self.fill_disk()
+        elif kind in ("stop", "pause", "hang"):
+            victims = self.victims({"stop": "worker", "pause": "coordinator", "hang": "scheduler"}[kind])
+            seconds = self.chance.choice([1, 3, 10, 90] if kind == "stop" else [1, 3, 10])
+            for victim in victims:
+                self.signal(victim, signal.SIGSTOP)
+                self.stopped.append((time.monotonic() + seconds, victim))
+        else:
+            for victim in self.victims(kind):
+                self.signal(victim, signal.SIGKILL)
+
+    def victims(self, kind: str) -> list[int]:
+        assert self.process is not None
+        workers = fleet_workers(self.folder)
+        self.chance.shuffle(workers)
+        scheduler = [self.cluster.scheduler.pid] if self.cluster is not None else []
+        return {
             "worker": workers[:1],
             "coordinator": [self.process.pid],
             "all": [self.process.pid, *workers],
+            "runner": [child for worker in workers for child in _children(worker)][:1],
             "node": [node.pid for node in self.nodes[:1]],
-            "scheduler": [self.cluster.scheduler.pid] if self.cluster is not None else [],
-        }.get(kind, [])
-        if kind == "stop" and workers:
-            self.signal(workers[0], signal.SIGSTOP)
-            self.stopped.append((time.monotonic() + self.chance.choice([1, 3, 10, 90]), workers[0]))
-        for victim in victims:
-            self.signal(victim, signal.SIGKILL)
+            "nodes": [node.pid for node in self.nodes],
+            "scheduler": scheduler,
+            "scheduler and coordinator": [*scheduler, self.process.pid],
+        }[kind]
+
+    def fill_disk(self) -> None:
+        if INSIDE in os.environ and not self.full_until:
+            self.full_until = time.monotonic() + FULL_S
+            with suppress(OSError), (self.fleet.out / "ballast").open("wb", buffering=0) as file:
+                while file.write(bytes(1 << 20)):
+                    pass
+
+    def kill_all(self) -> None:
+        """Leave nothing behind, also after a failure."""
+        self.stack.close()
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+        for pid in fleet_workers(self.folder):
+            self.signal(pid, signal.SIGKILL)
 
     def signal(self, pid: int, number: int) -> None:
         with suppress(ProcessLookupError):
@@ -103,6 +164,9 @@ class Monkey:
         for due, pid in [one for one in self.stopped if one[0] <= now]:
             self.stopped.remove((due, pid))
             self.signal(pid, signal.SIGCONT)
+        if self.full_until and self.full_until <= now:
+            self.full_until = 0.0
+            (self.fleet.out / "ballast").unlink(missing_ok=True)
 
     def run(self, seconds: float) -> None:
         end, next_deed = time.monotonic() + seconds, time.monotonic() + 1
@@ -114,10 +178,18 @@ class Monkey:
                 next_deed = now + 1
             if now > end:
                 self.let_go(now + 1000)
-            assert now < end + 600, f"it does not end: {len(final(self.fleet))} results"
+            assert now < end + 1800, f"it does not end: {len(final(self.fleet))} results"
             time.sleep(0.05)
         self.stack.close()
         wait_for(lambda: not fleet_workers(self.folder), "workers are left")
+
+
+def _children(pid: int) -> list[int]:
+    """The processes that run the commands of a worker, among them the supervisor."""
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
 
 
 def run(folder: Path, seconds: float, seed: int, tasks: int, *, dask: bool = False) -> str:
@@ -126,27 +198,39 @@ def run(folder: Path, seconds: float, seed: int, tasks: int, *, dask: bool = Fal
     monkey = Monkey(folder / "monkey", seed, tasks, dask=dask)
     quiet = FleetRun(folder / "quiet", ANSWERS)
     quiet.file.write_bytes(monkey.fleet.file.read_bytes())
-    monkey.run(seconds)
+    try:
+        monkey.run(seconds)
+    finally:
+        monkey.kill_all()
     assert quiet.run("--concurrency", "20", timeout=1200).returncode == 0
     assert table(monkey.fleet) == table(quiet), "the tables differ"
     attempts = rows(monkey.fleet, "select count(*) from attempt")[0][0]
+    deeds = ", ".join(f"{count} {kind}" for kind, count in sorted(monkey.deeds.items()))
     return (
-        f"{tasks} tasks, {monkey.deeds} deeds, {monkey.lives} coordinators, {attempts} attempts:"
-        f" the table equals that of a quiet run"
+        f"{tasks} tasks, {sum(monkey.deeds.values())} deeds ({deeds}), {monkey.lives} coordinators,"
+        f" {attempts} attempts: the table equals that of a quiet run"
     )
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("seconds", type=float, nargs="?", default=600)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--tasks", type=int, default=0, help="default: ten for each second")
+    parser.add_argument("--tasks", type=int, default=10_000)
     parser.add_argument("--dask", action="store_true")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        tasks = given.tasks or round(given.seconds * 10)
-        print(run(Path(folder), given.seconds, given.seed, tasks, dask=given.dask))
+    if not given.dask and INSIDE not in os.environ and _can_mount():
+        os.environ[INSIDE] = "1"
+        return subprocess.run([*UNSHARE, sys.executable, *sys.argv], check=False).returncode
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # a mounted folder cannot be removed
+        print(run(Path(folder), given.seconds, given.seed, given.tasks, dask=given.dask))
+    return 0
+
+
+def _can_mount() -> bool:
+    probe = [*UNSHARE, "mount", "-t", "tmpfs", "-o", "size=1m", "none", "/mnt"]
+    return subprocess.run(probe, capture_output=True, check=False).returncode == 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -291,14 +291,25 @@ class AttemptRun:
         self._say(Progress(self._order.attempt, self.result.cost, tokens, self.result.turns))
 
     async def _command(self, agent: tau.Agent, command: str, log: str) -> tuple[int, str]:
-        """Run a command where the agent works, in the same sandbox. Returns its code and the end of its output."""
-        async with asyncio.timeout(COMMAND_TIMEOUT_S):
-            done = await agent.bash(command, exclude_from_context=True)
-        self._log.note(f"{log.removesuffix('.log')} ended with {done.exit_code}")
+        """Run a command where the agent works, in the same sandbox. Returns its code and the end of its output.
+
+        A command that was killed says nothing about the task, which is tried again. Raises TaskFailed.
+        """
+        name = log.removesuffix(".log")
+        try:
+            async with asyncio.timeout(COMMAND_TIMEOUT_S):
+                done = await agent.bash(command, exclude_from_context=True)
+        except TimeoutError:
+            raise TaskFailed(f"{name} did not end within {COMMAND_TIMEOUT_S:.0f} s") from None
+        except TauError as error:
+            raise TaskFailed(f"{name}: {error}", transient=True) from None
         tail = done.output.encode(errors="replace")[-TAIL_BYTES:]
         (self._draft / log).write_bytes(tail)
         code = done.exit_code
-        return (code if isinstance(code, int) else 1), tail.decode(errors="replace")
+        self._log.note(f"{name} ended with {code if isinstance(code, int) else done.signal}")
+        if not isinstance(code, int):
+            raise TaskFailed(f"{name} was killed by {done.signal}", transient=True)
+        return code, tail.decode(errors="replace")
 
     async def _take_patch(self) -> None:
         """Before the check: what that leaves behind is not the agent's work."""

@@ -10,6 +10,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,6 +31,7 @@ from tau.fleet.stopping import take_requests
 from tau.fleet.workspace import remove_leftovers
 from tau.records.base import Value, convert, encode, parse
 from tau.records.fleet import Result, Task
+from tau.store.fleet_sessions import announced
 from tau.store.ledger import Ledger, StoredTask
 from tau.store.paths import agent_dir
 
@@ -45,7 +47,7 @@ class FleetConfig(Value):
     "failed", "always"), `changed` what happens to tasks that are not what they were ("refuse", "redo", "keep").
     `mirror` is a folder for copies of repositories that a URL names. `after_loss` says how the next attempt begins when
     one was lost with its worker ("restart", "continue"), `orphans` what workers do whose coordinator was killed
-    ("stop", "keep").
+    ("stop", "keep"). `serve` lists the running sessions in `tau serve` of the same user.
     """
 
     concurrency: int = 8
@@ -65,6 +67,7 @@ class FleetConfig(Value):
     mirror: str | None = None
     after_loss: Literal["restart", "continue"] = "restart"
     orphans: Literal["stop", "keep"] = "stop"
+    serve: bool = False
 
 
 class Fleet:
@@ -181,7 +184,8 @@ class Fleet:
                 inherited=inherited,
             )
             try:
-                await self.coordinator.run(lambda: self._check_machine(waiting))
+                with announced(agent_dir(), self.folder.path) if config.serve else nullcontext():
+                    await self.coordinator.run(lambda: self._check_machine(waiting))
             finally:
                 keeps = config.keep != "never" or (config.after_loss == "continue" and bool(self.ledger.open_tasks()))
                 await clean_up(self.folder.path / "local", waiting, keeps=keeps)

@@ -102,6 +102,7 @@ def add_run_options(run: argparse.ArgumentParser) -> None:
     )
     shown = run.add_argument_group("output")
     shown.add_argument("--watch", action="store_true", help="a table that is updated, at a terminal")
+    shown.add_argument("--serve", action="store_true", help="list running sessions in `tau serve` of the same user")
     shown.add_argument("--dry-run", action="store_true", help="check everything and start nothing")
 
 
@@ -151,5 +152,6 @@ def fleet_config(given: argparse.Namespace) -> Mapping[str, Any]:
         "drain_s": given.drain,
         "after_loss": given.after_loss,
         "orphans": given.orphans,
+        "serve": given.serve,
         "mirror": given.mirror and str(Path(given.mirror).absolute()),
     }

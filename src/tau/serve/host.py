@@ -13,9 +13,17 @@ from typing import TYPE_CHECKING
 from tau.errors import CommandError
 from tau.records.events import Event, event_json
 from tau.records.host_commands import ListHostSessions, OpenSession
-from tau.records.host_events import HostClosing, HostSessions, SessionClosed, SessionOpened, SessionStatus
+from tau.records.host_events import (
+    HostClosing,
+    HostSessionRow,
+    HostSessions,
+    SessionClosed,
+    SessionOpened,
+    SessionStatus,
+)
 from tau.serve.access import Access
 from tau.serve.channel import Channel
+from tau.serve.fleet_rows import fleet_rows
 from tau.serve.greeting import GOING_AWAY, REVOKED, SLOW, Authenticate, Ending, Kind
 from tau.serve.host_handlers import HOST_HANDLERS
 from tau.serve.live_session import LiveSession
@@ -134,14 +142,21 @@ class Host:
     async def list_sessions(self, wanted: ListHostSessions) -> HostSessions:
         """One page of sessions, newest first: those of this folder, or of all folders of this host."""
         sessions = [live for live in self.sessions if wanted.all is True or live.cwd == self.config.cwd]
-        if wanted.live is True:
-            return with_live([], sessions, first_page=True, only_live=True)
         limit = min(wanted.limit or MAX_ROWS, MAX_ROWS)
+        fleets = await self._fleet_rows(wanted, limit)
+        if wanted.live is True:
+            return with_live(fleets, sessions, first_page=True, only_live=True)
         folders = self.opener.folders()
         if wanted.all is not True and self.config.options.session.folder is None:
             folders = [folder_for(self.config.cwd, self.config.agent_dir)]
-        rows, cursor = await asyncio.to_thread(file_rows, folders, wanted.cursor, limit)
-        return with_live(rows, sessions, first_page=wanted.cursor is None, cursor=cursor)
+        rows, cursor = await asyncio.to_thread(file_rows, folders, wanted.cursor, limit - len(fleets))
+        return with_live([*fleets, *rows], sessions, first_page=wanted.cursor is None, cursor=cursor)
+
+    async def _fleet_rows(self, wanted: ListHostSessions, limit: int) -> list[HostSessionRow]:
+        """Sessions of running fleets: on the first page of all sessions, with room for others."""
+        if wanted.cursor is not None or wanted.all is not True:
+            return []
+        return (await asyncio.to_thread(fleet_rows, self.config.agent_dir))[: limit - 1]
 
     # The end.
 

@@ -21,6 +21,7 @@ from tau.runtime.app.config import ProjectConfig
 from tau.runtime.app.factory import SessionFactory, load
 from tau.runtime.app.handle import SessionHandle
 from tau.runtime.app.options import SessionOptions, SessionTarget
+from tau.store.fleet_sessions import fleet_sessions
 from tau.store.listing import project_folders, read_header, session_files
 from tau.store.sessions import folder_for
 from tau.tools import Tool
@@ -74,6 +75,7 @@ class SessionOpener:
         if len(found) > 1:
             raise CommandError(f"session: {len(found)} sessions have an id that begins with {id}")
         if not found:
+            _refuse_fleet_session(self._config.agent_dir, id)
             raise CommandError(f"session: there is no session {id}")
         return next(iter(found.values()))
 
@@ -175,6 +177,17 @@ class SessionOpener:
             fetches=not options.offline,
         )
         return config.settings
+
+
+def _refuse_fleet_session(agent_dir: Path, id: str) -> None:
+    """Raises CommandError if a fleet of this user is running the session."""
+    for one in fleet_sessions(agent_dir):
+        header = read_header(one.path)
+        if header is not None and header.id.startswith(id):
+            raise CommandError(
+                f"session: {header.id} belongs to task {one.task} of the fleet {one.out}, which is running it: "
+                "it can be listed here, and not opened"
+            )
 
 
 def _named_after(folder: Path, id: str) -> Iterator[Path]:

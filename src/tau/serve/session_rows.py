@@ -34,13 +34,14 @@ def file_rows(folders: Iterable[Path], cursor: str | None, limit: int) -> tuple[
     for path in files[start:]:
         if len(rows) == limit:
             return rows, last
-        if (row := _read(path)) is not None:
+        if (row := read_row(path)) is not None:
             rows.append(row)
             last = path.name
     return rows, None
 
 
-def _read(path: Path) -> HostSessionRow | None:
+def read_row(path: Path) -> HostSessionRow | None:
+    """The row of a session file; None if it is not one. Blocks."""
     try:
         large = os.path.getsize(path) > LARGE_BYTES
         row = session_head(path) if large else session_row(path)

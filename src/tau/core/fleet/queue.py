@@ -79,3 +79,33 @@ class ReadyQueue:
             del self._heaps[provider][repo]
         if not self._heaps[provider]:
             del self._heaps[provider]
+
+
+class DelayedTasks:
+    """Tasks that wait for a time."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, str]] = []
+        self._order = 0
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def push(self, task: str, at: float) -> None:
+        self._order += 1
+        heapq.heappush(self._heap, (at, self._order, task))
+
+    def next_at(self) -> float | None:
+        return self._heap[0][0] if self._heap else None
+
+    def pop_due(self, now: float) -> Iterator[str]:
+        while self._heap and self._heap[0][0] <= now:
+            yield heapq.heappop(self._heap)[2]
+
+    def remove(self, task: str) -> bool:
+        """False if it is not here."""
+        kept = [entry for entry in self._heap if entry[2] != task]
+        was_here = len(kept) < len(self._heap)
+        heapq.heapify(kept)
+        self._heap = kept
+        return was_here

@@ -9,12 +9,11 @@ A result counts only if it comes from the current attempt of its task: a worker 
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from tau.core.fleet.pool import Attempt, WorkerPool
-from tau.core.fleet.queue import Entry, Group, ReadyQueue
+from tau.core.fleet.queue import DelayedTasks, Entry, Group, ReadyQueue
 from tau.core.fleet.windows import Window
 from tau.records.base import Value
 from tau.records.fleet import Outcome
@@ -23,6 +22,7 @@ LEASE_S = 60.0  # a worker that says nothing for this long is lost
 MAX_LOSSES = 5  # attempts of one task that may be lost with their worker
 BACKOFF_S = (2.0, 10.0, 30.0, 60.0)
 GRACE_S = 120.0  # beyond the time limit of an attempt
+LOOK_S = 2.0  # between two looks at all leases and deadlines
 MAX_PAUSE_S = 20.0  # without a tick: longer, and the coordinator itself was stopped, so no worker is late
 MAX_PASSED_OVER = 1000  # tasks that may not begin yet, looked at for one that may
 MAX_UNCOUNTED = 50  # attempts of one task that may fail for a reason outside it: a provider, a full disk
@@ -112,9 +112,9 @@ class Scheduler:
         self._by_provider: dict[str, int] = {}
         self._by_repo: dict[str, int] = {}
         self._ready = ReadyQueue()
-        self._delayed: list[tuple[float, int, str]] = []
-        self._order = 0
+        self._delayed = DelayedTasks()
         self._ticked: float | None = None
+        self._looked: float | None = None
         for one in self._work.values():
             self._queue(one.id)
 
@@ -260,15 +260,15 @@ class Scheduler:
 
     def _forget(self, task: str) -> bool:
         """Take a task out of the queues. False if it is in none."""
-        kept = [entry for entry in self._delayed if entry[2] != task]
-        was_delayed, self._delayed = len(kept) < len(self._delayed), kept
-        heapq.heapify(self._delayed)
-        return self._ready.remove(task, self._group(task)) or was_delayed
+        return self._ready.remove(task, self._group(task)) or self._delayed.remove(task)
 
     def tick(self, now: float) -> list[Act]:
         """Look at leases, deadlines and delays."""
         acts: list[Act] = []
         self._forgive_pause(now)
+        if self._looked is not None and now - self._looked < LOOK_S:
+            return self.assign(now)
+        self._looked = now
         for name, worker in self._workers.items():
             if now - worker.heard > LEASE_S:
                 acts += self.lost(name, now, "the worker said nothing for a minute")
@@ -295,16 +295,15 @@ class Scheduler:
     def next_tick(self, now: float) -> float:
         """When `tick` should be called next."""
         due = [now + 1.0] if self._windows else [now + 5.0]
-        if self._delayed:
-            due.append(self._delayed[0][0])
+        if (delayed := self._delayed.next_at()) is not None:
+            due.append(delayed)
         return max(now + 0.01, min(due))
 
     # Decisions.
 
     def assign(self, now: float) -> list[Act]:
         """Start what may start."""
-        while self._delayed and self._delayed[0][0] <= now:
-            _, _, task = heapq.heappop(self._delayed)
+        for task in self._delayed.pop_due(now):
             self._push(task)
         acts: list[Act] = []
         if self.draining or self.paused:
@@ -393,8 +392,7 @@ class Scheduler:
         if at is None:
             self._push(task)
         else:
-            self._order += 1
-            heapq.heappush(self._delayed, (at, self._order, task))
+            self._delayed.push(task, at)
 
     def _push(self, task: str) -> None:
         self._ready.push(task, self._group(task), self._work[task].priority)
