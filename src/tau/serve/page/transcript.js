@@ -381,7 +381,7 @@ export class Transcript {
     this.#filling = false;
     if (!answer) setTimeout(() => this.#fill(), RETRY_MS);
     else {
-      if (section.isConnected) this.#refill(section, answer.cards);
+      if (this.#near.has(section)) this.#refill(section, answer.cards); // else the reader has gone on
       this.#fill();
     }
   }
