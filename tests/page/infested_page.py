@@ -116,9 +116,10 @@ class Infestation:
         )
 
     def _list(self, text: str) -> None:
-        watch = self._host.server.host.watch
-        watch._emit(SessionOpened(self._id(), text, text))
-        watch._emit(SessionStatus(self._id(), True, True, 2, 0.5, text))
+        opened = SessionOpened(self._id(), text, text)
+        status = SessionStatus(self._id(), True, True, 2, 0.5, text)
+        for event in (opened, status):
+            self._host.server.host._tell_watchers(event.session, event)
 
     def _ask(self, text: str) -> list[str]:
         ids = [self._id() for _ in range(4)]

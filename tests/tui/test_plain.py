@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import io
 import json
 import os
 import pty
@@ -21,6 +22,7 @@ import pytest
 
 from support.cli_process import asked, start
 from support.rpc_process import WITHIN, Agent, Json, Pipe, calls, endless, is_gone
+from tau.tui.line_input import PipedInput
 
 SEQUENCE = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]|\r")
 
@@ -500,10 +502,9 @@ def test_a_model_without_a_key_is_not_chosen(tmp_path: Path) -> None:
     assert "Error: No API key found for anthropic. Set ANTHROPIC_API_KEY." in shown
 
 
-def test_text_that_is_not_utf8_is_a_prompt_like_any_other(tmp_path: Path) -> None:
-    with Terminal(tmp_path) as terminal:
-        terminal.until("> ")
-        os.write(terminal._handle, b"caf\xe9\n")
-        terminal.until("ok")
-        terminal.until("> ")
-    assert texts_asked(tmp_path) == ["caf\ufffd"]
+def test_piped_text_that_is_not_utf8_is_a_prompt_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"caf\xe9\nnext\n"), encoding="utf-8"))
+    lines = PipedInput()
+    assert (lines.read(), lines.read()) == ("caf\ufffd", "next")
+    with pytest.raises(EOFError):
+        lines.read()

@@ -79,8 +79,8 @@ class PipedInput:
     """Prompts from a file or a pipe, one per line. No prompt is printed."""
 
     def read(self) -> str:
-        """The next line. Raises EOFError at the end of input."""
-        line = sys.stdin.readline()
+        """The next line. Raises EOFError at the end of input. Bytes that are not UTF-8 are replaced."""
+        line = sys.stdin.buffer.readline()
         if not line:
             raise EOFError
-        return line.rstrip("\r\n")
+        return line.decode("utf-8", "replace").rstrip("\r\n")

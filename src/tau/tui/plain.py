@@ -23,13 +23,11 @@ import logging
 import os
 import readline
 import signal
-import sys
 import termios
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -102,8 +100,6 @@ class Chat:
         self._screen.readable = lambda text: readable_error(text, self._handle.models)
         self._history = agent_dir() / "tau_history"
         self._terminal = termios.tcgetattr(0) if self._at_terminal else None
-        if isinstance(sys.stdin, TextIOWrapper):
-            sys.stdin.reconfigure(errors="replace")  # text that is not UTF-8 does not end the chat
         self._input = LineInput(PROMPT, _is_command) if self._at_terminal else PipedInput()
         self._wakeup, wakeup_write = os.pipe()
         os.set_blocking(wakeup_write, False)

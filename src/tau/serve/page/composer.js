@@ -13,6 +13,8 @@ const LEVELS = {
   xhigh: "Very high thinking",
   max: "Maximum thinking",
 };
+const SHORT_LEVELS = {off: "Off", xhigh: "Very high"}; // others: their first word
+const narrow = matchMedia("(max-width: 26rem)");
 const $ = (id) => document.getElementById(id);
 
 export class Composer {
@@ -57,6 +59,9 @@ export class Composer {
     $("model").addEventListener("focus", () => this.#actions.stateChanged()); // another page may have changed it
     $("model").addEventListener("change", ({target}) => this.#setModel(target.value));
     $("thinking").addEventListener("change", ({target}) => this.#setThinking(target.value));
+    narrow.addEventListener("change", () => {
+      for (const option of $("thinking").options) option.textContent = levelName(option.value);
+    });
     this.#menu.addEventListener("mousedown", (event) => {
       event.preventDefault(); // the field keeps the focus
       const row = event.target.closest("[role=option]");
@@ -385,7 +390,7 @@ export class Composer {
     const shown = levels.includes(current) ? levels : [current, ...levels];
     $("thinking").replaceChildren(
       ...shown.map((level) => {
-        const option = make("option", "", LEVELS[level] ?? level);
+        const option = make("option", "", levelName(level));
         option.value = level;
         return option;
       }),
@@ -461,4 +466,9 @@ export class Composer {
       this.#actions.toast(error.message, "error");
     }
   }
+}
+
+function levelName(level) {
+  const name = LEVELS[level] ?? level;
+  return narrow.matches ? (SHORT_LEVELS[level] ?? name.split(" ")[0]) : name;
 }

@@ -381,7 +381,7 @@ export class Transcript {
     this.#filling = false;
     if (!answer) setTimeout(() => this.#fill(), RETRY_MS);
     else {
-      if (section.isConnected) this.#refill(section, answer.cards);
+      if (this.#near.has(section)) this.#refill(section, answer.cards); // else the reader has gone on
       this.#fill();
     }
   }
@@ -422,13 +422,16 @@ export class Transcript {
     else if (this.#stale) this.#refresh();
   }
 
-  // Something was read: read what is wanted next. The observers only tell changes, also while something is being read.
+  // Something was read: read what is wanted next.
   #goOn() {
     if (this.#stale) this.#refresh();
-    else if (this.#more && this.#scroller.clientHeight) {
-      const {top} = this.#scroller.getBoundingClientRect();
-      if (this.#earlier.getBoundingClientRect().bottom > top - BEFORE_BEGINNING) this.#loadEarlier();
-    }
+    else this.#readOn();
+  }
+
+  // The observer only tells changes from frame to frame, and none counts while something is being read.
+  #readOn() {
+    const {clientHeight, scrollTop} = this.#scroller;
+    if (this.#more && !this.#loading && clientHeight && scrollTop < BEFORE_BEGINNING) this.#loadEarlier();
   }
 
   #prepend(cards) {
@@ -612,6 +615,7 @@ export class Transcript {
     else if (scrollTop < this.#top) this.#follows = false; // only a reader scrolls up
     this.#top = scrollTop;
     this.#latest.hidden = this.#follows;
+    this.#readOn();
   }
 
   #keepEnd() {
