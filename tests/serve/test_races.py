@@ -132,3 +132,20 @@ async def test_a_session_is_not_closed_while_another_client_is_about_to_be_attac
     host._live._hold(live, -1)
     await client.get("close_session", session=session)
     assert host.sessions == []
+
+
+@pytest.mark.parametrize("then", ["attach", "detach"])
+async def test_a_command_is_answered_when_its_client_moves_and_its_input_ends(tmp_path: Path, then: str) -> None:
+    host = make_host(tmp_path)
+    client = Client(host)
+    await client.hello()
+    session = (await client.get("open_session"))["session"]
+    go = tmp_path / "work" / "go"
+    id = await client.send("bash", command=f"until test -e {go}; do sleep 0.02; done; echo done", session=session)
+    await client.get(then, session=session)
+    client.transport.client.end_input()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    go.touch()
+    await client.ended()
+    assert [one["data"]["output"] for one in client.records if one.get("id") == id] == ["done\n"]

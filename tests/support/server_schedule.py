@@ -460,7 +460,7 @@ class ServerStage(Stage):
             return
         view, mine = live.stream.view, fold.state()
         theirs = {
-            "seq": attached.last,
+            "seq": fold.seq,
             "messages": [],
             "partial": None if view.partial is None else "a partial message",
             "tools": [*view.tools],
