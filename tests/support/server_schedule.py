@@ -174,6 +174,7 @@ class ServerStage(Stage):
         await self._until_quiet()
         self.over = True
         self.stop_performing()
+        await self._until_quiet()
         await self._check_folds()
         await self._close()
         self._check_questions()

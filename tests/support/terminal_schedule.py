@@ -289,7 +289,8 @@ class TerminalStage(Stage):
             self.happened("answer")
             self.note(f"answer to {dialog.id[:4]}: {given}, pressed at {self.pressed_at:.3f}")
             shown = self._shown.get(dialog.id)
-            denied = given.value is None or (given.value == DENY and self.pressed[:1] in (b"\x1b", b"\x03"))
+            escaped = b"\x1b" in self.pressed or b"\x03" in self.pressed
+            denied = given.value is None or (given.value == DENY and escaped)
             if not denied and (shown is None or self.pressed_at < shown):
                 self.problem("question", f"{dialog.id[:4]} was answered by a key of {self.pressed_at}, shown {shown}")
             answer(panels, dialog, given)

@@ -355,13 +355,12 @@ class McpServer:
         profile = connected.profile
         if profile.era == "legacy" and profile.has("logging"):
             options = RequestOptions(self.config.timeout)
-            self._spawn(_quietly(connected.connection.request("logging/setLevel", {"level": "warning"}, options)))
+            self._spawn(_request_quietly(connected.connection, "logging/setLevel", {"level": "warning"}, options))
         wanted = {f"{name}ListChanged": True for name in ("tools", "prompts") if profile.tells_changes(name)}
         if profile.era == "modern" and wanted:
             options = RequestOptions(SUBSCRIPTION_S)
-            self._spawn(
-                _quietly(connected.connection.request("subscriptions/listen", {"notifications": wanted}, options))
-            )
+            params = {"notifications": wanted}
+            self._spawn(_request_quietly(connected.connection, "subscriptions/listen", params, options))
         elif self._stale:
             self.notified("notifications/tools/list_changed", {})
 
@@ -382,8 +381,10 @@ class McpServer:
         task.add_done_callback(self._tasks.discard)
 
 
-async def _quietly(work: Awaitable[Any]) -> None:
+async def _request_quietly(
+    connection: Connection, method: str, params: Mapping[str, Any], options: RequestOptions
+) -> None:
     try:
-        await work
+        await connection.request(method, params, options)
     except McpError as error:
         log.debug("an MCP subscription ended: %s", error)
