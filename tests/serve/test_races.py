@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import warnings
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
 from support.served import Client, make_host
 from tau.records.dialogs import Input
 from tau.runtime.extensions.dialogs import dialog_id
+from tau.serve import event_stream
 from tau.serve.greeting import GOING_AWAY
 
 
@@ -149,3 +153,19 @@ async def test_a_command_is_answered_when_its_client_moves_and_its_input_ends(tm
     go.touch()
     await client.ended()
     assert [one["data"]["output"] for one in client.records if one.get("id") == id] == ["done\n"]
+
+
+async def test_an_event_that_nothing_waits_for_leaves_no_wait_behind(tmp_path: Path) -> None:
+    """The end of a question is announced while a client with `flow: wait` is behind."""
+    host = make_host(tmp_path)
+    client = Client(host)
+    await client.hello(flow="wait")
+    await client.get("open_session")
+    (live,) = host.sessions
+    with patch.object(event_stream, "MAX_LAG_BYTES", 0), warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        await live.handle.dialogs.ask(Input(dialog_id(), "Which?", timeout=1))
+        live._moved("new")
+        gc.collect()
+    assert [str(one.message) for one in found if "never awaited" in str(one.message)] == []
+    await client.until("session_changed", 0)
