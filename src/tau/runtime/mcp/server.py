@@ -174,6 +174,8 @@ class McpServer:
         config, environment = self.config, self._environment
         self.restarts += bool(self._crashes)
         self._set("starting", "")
+        if self._ending is not None:  # there is never more than one process
+            await asyncio.wait([self._ending])
         made: list[Connection] = []
 
         def make(old: bool) -> Connection:
@@ -182,8 +184,6 @@ class McpServer:
 
         try:
             async with asyncio.timeout(config.startup_timeout):
-                if self._ending is not None:  # there is never more than one process
-                    await asyncio.wait([self._ending])
                 await environment.prepare(config)
                 connected = await self._connect(make)
                 made = [connected.connection]
