@@ -16,7 +16,7 @@ from support.schedule_cases import Json
 from tau.acp.client import Client
 from tau.acp.turns import TurnQueue
 
-SCHEDULES = 60
+SCHEDULES = 45
 MORE = 100
 
 

@@ -36,6 +36,7 @@ KINDS = {
     "server": "support.server_schedule",
     "acp": "support.acp_schedule",
     "mcp": "support.mcp_schedule",
+    "terminal": "support.terminal_schedule",
 }
 
 

@@ -32,6 +32,7 @@ MAX_HOURS = 2.0  # of one run
 SEGMENT_S = 1200.0
 MORE_TIME_S = 900.0  # for a lane to end
 SHOWN = 20
+POOL = min(32, (os.cpu_count() or 1) + 4)  # threads that asyncio starts for blocking work, and keeps
 Json = dict[str, Any]
 
 
@@ -71,7 +72,7 @@ class State:
                 Figure(name, "answers later than 5 s", found["responses"], len(found["late"]), 0),
                 Figure(name, "memory for each prompt", prompts, round(per_prompt, 3), 1.0, "KiB"),
                 Figure(name, "descriptors left", found["rests"], found["more_descriptors"], 0),
-                Figure(name, "threads left", found["rests"], found["more_threads"], 0),
+                Figure(name, "threads left", found["rests"], found["more_threads"], POOL),
                 Figure(name, "processes left", found["kills"] + found["rests"], len(found["left"]), 0),
                 Figure(name, "other failures", found["prompts"], len(found["wrong"]), 0),
             ]

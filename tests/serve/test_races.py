@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import warnings
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
 from support.served import Client, make_host
 from tau.records.dialogs import Input
 from tau.runtime.extensions.dialogs import dialog_id
+from tau.serve import event_stream
 from tau.serve.greeting import GOING_AWAY
 
 
@@ -132,3 +136,36 @@ async def test_a_session_is_not_closed_while_another_client_is_about_to_be_attac
     host._live._hold(live, -1)
     await client.get("close_session", session=session)
     assert host.sessions == []
+
+
+@pytest.mark.parametrize("then", ["attach", "detach"])
+async def test_a_command_is_answered_when_its_client_moves_and_its_input_ends(tmp_path: Path, then: str) -> None:
+    host = make_host(tmp_path)
+    client = Client(host)
+    await client.hello()
+    session = (await client.get("open_session"))["session"]
+    go = tmp_path / "work" / "go"
+    id = await client.send("bash", command=f"until test -e {go}; do sleep 0.02; done; echo done", session=session)
+    await client.get(then, session=session)
+    client.transport.client.end_input()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    go.touch()
+    await client.ended()
+    assert [one["data"]["output"] for one in client.records if one.get("id") == id] == ["done\n"]
+
+
+async def test_an_event_that_nothing_waits_for_leaves_no_wait_behind(tmp_path: Path) -> None:
+    """The end of a question is announced while a client with `flow: wait` is behind."""
+    host = make_host(tmp_path)
+    client = Client(host)
+    await client.hello(flow="wait")
+    await client.get("open_session")
+    (live,) = host.sessions
+    with patch.object(event_stream, "MAX_LAG_BYTES", 0), warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        await live.handle.dialogs.ask(Input(dialog_id(), "Which?", timeout=1))
+        live._moved("new")
+        gc.collect()
+    assert [str(one.message) for one in found if "never awaited" in str(one.message)] == []
+    await client.until("session_changed", 0)

@@ -18,7 +18,7 @@ from tau.serve.keys import Keys
 from tau.serve.live_sessions import LiveSessions
 from tau.serve.outgoing import Outgoing
 
-SCHEDULES = 160
+SCHEDULES = 120
 MORE = 250  # schedules after the first seed
 
 

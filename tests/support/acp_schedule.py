@@ -193,9 +193,11 @@ class AcpStage(Stage):
         capabilities: Json = {"elicitation": {"form": {}}} if self.case["form"] else {}
         self._request("initialize", "initialize", protocolVersion=1, clientCapabilities=capabilities)
         await self.perform_all(self._operation)
+        await asyncio.sleep(1.0)
         await self._until_quiet()
         self.over = True
         self.stop_performing()
+        await self._until_quiet()
         self._reading_on.set()
         if not self._ended:
             await asyncio.sleep(5.0)

@@ -146,7 +146,7 @@ class ServerStage(Stage):
             (outgoing, "BATCH_BYTES", min(case["buffer_bytes"], 65_536)),
             (live_sessions, "LiveSession", self._live_session),
             (channel.Channel, "attach", self._watch_attach(channel.Channel.attach)),
-            (EventStream, "publish", self._watch_publish(EventStream.publish)),
+            (EventStream, "add", self._watch_add(EventStream.add)),
         )
         order = numbered(channel.Channel, LiveSession, Attachment, outgoing.StreamReader)
         return self.play(self._main, [*(patch.object(*one) for one in limits), *order])
@@ -174,6 +174,7 @@ class ServerStage(Stage):
         await self._until_quiet()
         self.over = True
         self.stop_performing()
+        await self._until_quiet()
         await self._check_folds()
         await self._close()
         self._check_questions()
@@ -206,18 +207,17 @@ class ServerStage(Stage):
 
         return watched
 
-    def _watch_publish(self, publish: Callable[..., Any]) -> Callable[..., Any]:
-        def watched(stream: EventStream, event: Any) -> Any:
+    def _watch_add(self, add: Callable[..., None]) -> Callable[..., None]:
+        def watched(stream: EventStream, event: Any) -> None:
             kind = _kind(event)
             self.published[stream.id].append(event)
-            done = publish(stream, event)
+            add(stream, event)
             name = "extension_ui_request" if isinstance(event, UiRequest) else kind
             self.happened("message_update" if kind == "piece" else name)
             if kind == "session_changed":
                 self._see(next(live for live in self.lives if live.stream is stream))
             elif kind == "extension_ui_resolved" and event.id in self.questions:
                 self.questions[event.id].resolved.append({"outcome": event.outcome, "by": event.by})
-            return done
 
         return watched
 
@@ -460,7 +460,7 @@ class ServerStage(Stage):
             return
         view, mine = live.stream.view, fold.state()
         theirs = {
-            "seq": attached.last,
+            "seq": fold.seq,
             "messages": [],
             "partial": None if view.partial is None else "a partial message",
             "tools": [*view.tools],

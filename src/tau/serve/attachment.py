@@ -210,6 +210,11 @@ class Attachment:
         for line in self._envelope.dialect.event_lines(event):
             self._outgoing.send(line[:-1] + session, self.reader)
 
+    @property
+    def busy(self) -> bool:
+        """True while a command is not answered."""
+        return self._dispatcher.busy or bool(self._keyed or self._early)
+
     async def wait(self) -> None:
         """Wait until every command that was started has its response."""
         await self.live.started()

@@ -57,6 +57,7 @@ class Channel:
         self.watches = False  # the client receives events about all sessions
         self.outgoing = Outgoing(transport, self._connection_lost)
         self.attachments: dict[str, Attachment] = {}  # by stream
+        self._left: list[Attachment] = []  # detached, with commands that are not answered yet
         self._host = host
         self._transport = transport
         self._check: Callable[[Hello], Greeting] = lambda hello: check_hello(hello, access, authenticate)
@@ -150,7 +151,7 @@ class Channel:
         early: list[EarlyLine] = []
         if (previous := self.attachments.get(live.stream.id)) is not None:
             early = previous.take_early()
-            previous.detach()
+            self.detach(previous)
         greeting = self.greeting
         attachment = Attachment(
             self._host,
@@ -175,6 +176,7 @@ class Channel:
     def detach(self, attachment: Attachment) -> None:
         attachment.detach()
         self.attachments.pop(attachment.live.stream.id, None)
+        self._left = [one for one in (*self._left, attachment) if one.busy]
 
     def attachment(self, live: LiveSession) -> Attachment | None:
         return self.attachments.get(live.stream.id)
@@ -279,7 +281,7 @@ class Channel:
             count += 1
             if count % LINES_PER_YIELD == 0:
                 await asyncio.sleep(0)
-        for attachment in [*self.attachments.values()]:
+        for attachment in [*self._left, *self.attachments.values()]:
             await attachment.wait()
         while self._tasks:
             await asyncio.wait(self._tasks)

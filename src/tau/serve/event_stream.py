@@ -85,6 +85,11 @@ class EventStream:
 
     def publish(self, event: Published) -> Awaitable[None] | None:
         """Number and keep an event. The session awaits the result, if there is one, before it publishes more."""
+        self.add(event)
+        return self._wait() if self.waited_for and self._is_behind() else None
+
+    def add(self, event: Published) -> None:
+        """Number and keep an event that nothing waits for."""
         if isinstance(event, Update):
             seq = self.ring.append(event, PIECE_BYTES + event.weight)
         elif isinstance(event, ToolUpdate):
@@ -100,7 +105,6 @@ class EventStream:
         if self.listeners and not self._waking:
             self._waking = True
             call_in_turn(self._loop, self._wake)
-        return self._wait() if self.waited_for and self._is_behind() else None
 
     def name_session(self, id: str) -> None:
         """The records from now on belong to this session; at first, all records."""

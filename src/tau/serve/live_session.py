@@ -58,7 +58,7 @@ class LiveSession:
         self.attachments: set[Attachment] = set()
         self.keys = Keys()
         self.run_keys: dict[int, str] = {}  # keys of accepted prompts, by their place in the order of all prompts
-        self.dialogs = DialogWatch(self.handle.dialogs, self.stream.publish, self._attended, answer_timeout_s)
+        self.dialogs = DialogWatch(self.handle.dialogs, self.stream.add, self._attended, answer_timeout_s)
         self.lent_tools = LentTools(lambda: self.handle.host_tools, answer_timeout_s)
         self.interrupted: Interrupted | None = None
         self.failure = ""  # why the session is not used: its extensions did not start, or it is closed
@@ -186,7 +186,7 @@ class LiveSession:
         file = UNSET if path is None else str(path)
         self.interrupted = None
         self.run_keys.clear()
-        self.stream.publish(SessionChanged(self.id, file, self.handle.tree.leaf_id, reason))
+        self.stream.add(SessionChanged(self.id, file, self.handle.tree.leaf_id, reason))
         self.stream.name_session(self.id)
 
     def _published(self, event: Published) -> None:

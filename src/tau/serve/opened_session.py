@@ -26,6 +26,7 @@ class Opening:
         self._waiting = 0
         self._live: LiveSession | None = None  # until all who waited have it: a key must not keep a closed session
         self.task = asyncio.create_task(self._run(work))
+        self.task.add_done_callback(_retrieve)
 
     async def wait(self) -> LiveSession | None:
         """The session; None if it was opened, and taken, before. Raises what the work raised."""
@@ -48,3 +49,9 @@ class Opening:
         if self._waiting:
             self._live = live
             self._hold(live, self._waiting)
+
+
+def _retrieve(task: asyncio.Task[None]) -> None:
+    """All who waited may have left: then its failure is of no interest."""
+    if not task.cancelled():
+        task.exception()

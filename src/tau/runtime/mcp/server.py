@@ -173,6 +173,8 @@ class McpServer:
         config, environment = self.config, self._environment
         self.restarts += bool(self._crashes)
         self._set("starting", "")
+        if self._ending is not None:  # there is never more than one process
+            await asyncio.wait([self._ending])
         made: list[Connection] = []
 
         def make(old: bool) -> Connection:
@@ -181,8 +183,6 @@ class McpServer:
 
         try:
             async with asyncio.timeout(config.startup_timeout):
-                if self._ending is not None:  # there is never more than one process
-                    await asyncio.wait([self._ending])
                 await environment.prepare(config)
                 connected = await self._connect(make)
                 made = [connected.connection]
@@ -377,13 +377,12 @@ class McpServer:
         profile = connected.profile
         if profile.era == "legacy" and profile.has("logging"):
             options = RequestOptions(self.config.timeout)
-            self._spawn(_quietly(connected.connection.request("logging/setLevel", {"level": "warning"}, options)))
+            self._spawn(_request_quietly(connected.connection, "logging/setLevel", {"level": "warning"}, options))
         wanted = {f"{name}ListChanged": True for name in ("tools", "prompts") if profile.tells_changes(name)}
         if profile.era == "modern" and wanted:
             options = RequestOptions(SUBSCRIPTION_S)
-            self._spawn(
-                _quietly(connected.connection.request("subscriptions/listen", {"notifications": wanted}, options))
-            )
+            params = {"notifications": wanted}
+            self._spawn(_request_quietly(connected.connection, "subscriptions/listen", params, options))
         elif self._stale:
             self.notified("notifications/tools/list_changed", {})
 
@@ -409,8 +408,10 @@ class McpServer:
         task.add_done_callback(self._tasks.discard)
 
 
-async def _quietly(work: Awaitable[Any]) -> None:
+async def _request_quietly(
+    connection: Connection, method: str, params: Mapping[str, Any], options: RequestOptions
+) -> None:
     try:
-        await work
+        await connection.request(method, params, options)
     except McpError as error:
         log.debug("an MCP subscription ended: %s", error)

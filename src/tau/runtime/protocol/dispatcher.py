@@ -138,6 +138,11 @@ class Dispatcher:
             return False
         return self._run(request)
 
+    @property
+    def busy(self) -> bool:
+        """True while a command that was started has no response."""
+        return bool(self._tasks)
+
     async def wait(self) -> None:
         """Wait until every command that was started has its response."""
         while self._tasks:
