@@ -30,8 +30,8 @@ MOUNT = """
     set -e
     mount -t tmpfs -o "$1" tmpfs "$2"
     mkdir "$2/agent" "$2/work" "$2/tmp"
-    printf 'old text\\n' >"$2/work/old.txt"
     cd "$2/work"
+    printf 'old text\\n' >old.txt
     test -z "$3" || mount -o "$3" "$2"
     shift 3
     exec "$@"

@@ -113,7 +113,7 @@ async def test_commands_for_a_session_that_was_closed_and_opened_again_go_to_the
         await client.hello(session=session)
     await client.get("close_session", session=session)
     if bound:
-        assert (await client.ask("prompt", message="two"))["error"] == f"Session {session} is closed."
+        assert (await client.ask("prompt", message="two"))["error"] == f"Session {session} was closed."
         return
     assert "is not attached" in (await client.ask("prompt", message="two", session=session))["error"]
     await client.get("attach", session=session)

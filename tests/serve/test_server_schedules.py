@@ -61,10 +61,10 @@ def respond_at_once(self: Outgoing, now: float) -> bytes:
     return next((lines for lines in due if lines), b"")
 
 
-def let_the_last_answer(self: DialogWatch, answer: Any, client: str) -> None:
-    """In the place of DialogWatch.answer: another answer is announced than the one that was used."""
+def name_another(self: DialogWatch, answer: Any, client: str) -> None:
+    """In the place of DialogWatch.answer: another client is named than the one that answered."""
     if answer["id"] in self._open:
-        self._answers[answer["id"]] = client, "answered"
+        self._answers[answer["id"]] = f"not {client}", "answered"
         self._dialogs.answer(answer)
 
 
@@ -72,7 +72,7 @@ FIRST: dict[str, tuple[Any, str, Any, str, int]] = {
     "a session is released before its client is attached": (LiveSessions, "_hold", hold_nothing, "live", 9),
     "a command with a key is carried out again": (Keys, "find", find_nothing, "keys", 89),
     "a response overtakes the events before it": (Outgoing, "_next", respond_at_once, "place", 1),
-    "the wrong client is said to have answered": (DialogWatch, "answer", let_the_last_answer, "question", 26),
+    "the wrong client is said to have answered": (DialogWatch, "answer", name_another, "question", 33),
 }
 
 

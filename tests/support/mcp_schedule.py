@@ -74,6 +74,7 @@ class Asker:
 
     def __init__(self, stage: McpStage) -> None:
         self._stage = stage
+        self.session = stage  # a server may ask if all who wait for it are of one session
 
     async def elicit(self, params: Mapping[str, Any]) -> dict[str, Any]:
         self._stage.happened("asked")
@@ -244,7 +245,7 @@ class McpStage(Stage):
         self.happened("changed")
         self.happened(f"state {server.state}")
 
-    def definitions_changed(self, server: McpServer, tools: list[str]) -> None:
+    def names_changed(self, server: McpServer, names: list[str]) -> None:
         pass
 
     def hide(self, config: ServerConfig, text: str) -> str:
@@ -253,7 +254,7 @@ class McpStage(Stage):
     def log(self, server: str, text: str) -> None:
         pass
 
-    def log_message(self, server: str, params: Mapping[str, Any]) -> None:
+    def log_message(self, config: ServerConfig, params: Mapping[str, Any]) -> None:
         pass
 
     def now(self) -> float:

@@ -66,6 +66,9 @@ class MemoryTransport(asyncio.Transport):
         if not self._closing:
             self._socket.sends.write(bytes(data))
 
+    def get_write_buffer_size(self) -> int:
+        return 0
+
     def is_closing(self) -> bool:
         return self._closing
 

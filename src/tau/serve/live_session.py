@@ -61,7 +61,7 @@ class LiveSession:
         self.dialogs = DialogWatch(self.handle.dialogs, self.stream.add, self._attended, answer_timeout_s)
         self.lent_tools = LentTools(lambda: self.handle.host_tools, answer_timeout_s)
         self.interrupted: Interrupted | None = None
-        self.failure = ""  # why the session is not used: its extensions did not start, or it is closed
+        self.failure = ""  # why the extensions did not start: without them the session is not used
         self.ended = False  # it is being closed, or is closed
         self._bash: dict[object, RunningBash] = {}
         self._compacting = False

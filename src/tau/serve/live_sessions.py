@@ -208,7 +208,6 @@ class LiveSessions:
         self._metrics.session_ended(live.stream.last, live.stream.merged, live.tokens, live.cost)
         self._sessions.discard(live)
         live.ended = True
-        live.failure = live.failure or f"Session {id} is closed."
         if (timer := self._idle.pop(live, None)) is not None:
             timer.cancel()
         place = live.stream.id if path is None else os.path.realpath(path)
