@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from gate.rows import Endings, read_tests
 from support.promise_catalogue import ROWS
 
 CONFTEST = Path(__file__).with_name("conftest.py")
@@ -101,6 +102,7 @@ def pytest_run(
     (folder / name).write_text(test)
     argv = [sys.executable, "-m", "pytest", "-q", "-n", "1", "-p", "no:cacheprovider", "--rootdir", str(folder)]
     argv += ["--basetemp", str(folder / "temporary")]  # and no clearing up after other runs
+    argv += ["--junitxml", str(folder / "tests.xml")]
     argv += ["-o", f"pythonpath={CONFTEST.parent}", "-W", "ignore::pytest.PytestUnknownMarkWarning", "-m", marked]
     env = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "PYTHON"))}
     return subprocess.run(
@@ -139,9 +141,11 @@ def test_unit_tests_are_chosen_by_folder_without_those_marked_as_processes(tmp_p
     assert "10 passed" in done.stdout, done.stdout + done.stderr
 
 
-def test_a_failed_test_prints_the_text_of_its_promises(tmp_path: Path) -> None:
+def test_a_failed_test_prints_the_text_of_its_promises_and_the_gate_reads_those_of_all_tests(tmp_path: Path) -> None:
     done = pytest_run(tmp_path, PROMISES)
     assert "2 failed, 1 passed" in done.stdout, done.stdout + done.stderr
     assert done.stdout.count("B02: A compaction during a run -> the run ends as aborted and is saved\n    P22: ") == 2
     assert done.stdout.count(f"G15: {ROWS['B07'].fault} -> ") == 1
     assert "Z99" in done.stdout and "D11" not in done.stdout
+    ends = {"B02": Endings(failed=2), "B07": Endings(failed=1), "Z99": Endings(failed=1), "D11": Endings(passed=1)}
+    assert read_tests(tmp_path / "tests.xml") == ends

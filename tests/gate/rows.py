@@ -87,7 +87,7 @@ def recorded(records: Iterable[Mapping[str, Any]]) -> dict[str, Figures]:
     """The last figures of each goal that were kept."""
     last: dict[str, dict[str, bool]] = {}
     for one in records:
-        last.setdefault(one["goal"], {})[one["what"]] = one["found"] <= one["limit"]
+        last.setdefault(one["goal"], {})[one["what"]] = one["limit"] is None or one["found"] <= one["limit"]
     return {goal: Figures(sum(found.values()), len(found)) for goal, found in last.items()}
 
 

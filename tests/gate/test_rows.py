@@ -50,8 +50,3 @@ def test_only_the_last_record_of_a_figure_counts() -> None:
     kept = [{**figure, "found": 3}, {**figure, "what": "hangs", "found": 0}, {**figure, "found": 0}]
     assert rows.recorded(kept) == {"R1": Figures(2, 2)}
     assert rows.recorded(kept[:2]) == {"R1": Figures(1, 2)}
-
-
-def test_the_rows_of_a_test_are_in_the_report_of_pytest() -> None:
-    chosen = "tests/screen/test_safe_text.py::test_characters_that_reorder_text_are_spelled_out"
-    assert rows.run_tests([chosen, "-n", "0"]) == {"T01": Endings(passed=1)}

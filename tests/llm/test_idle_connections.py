@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
 import ssl
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -116,19 +117,25 @@ def test_an_event_loop_that_ended_without_closing_its_pool_keeps_no_connection_a
     assert len(IDLE_CONNECTIONS) == 0
 
 
-def test_a_forked_process_does_not_count_the_connections_of_its_parent(server: KeepAliveServer) -> None:
-    async def main() -> int:
-        pool = ConnectionPool(ssl.create_default_context)
-        await ask(pool, server)
-        assert len(IDLE_CONNECTIONS) == 1
-        child = os.fork()
-        if child == 0:
-            os._exit(len(IDLE_CONNECTIONS))
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        await pool.close()
-        return code
+FORKED = """
+import asyncio, os
+from tau.llm.idle_connections import IDLE_CONNECTIONS, IdleConnection
 
-    assert asyncio.run(main()) == 0
+async def main():
+    kept = IdleConnection(600, print)
+    IDLE_CONNECTIONS.add(kept)
+    child = os.fork()
+    if child == 0:
+        os._exit(len(IDLE_CONNECTIONS))
+    print(len(IDLE_CONNECTIONS), os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+asyncio.run(main())
+"""
+
+
+def test_a_forked_process_does_not_count_the_connections_of_its_parent() -> None:
+    done = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, timeout=100)
+    assert (done.stdout, done.stderr) == ("1 0\n", "")
 
 
 def test_the_limit_follows_that_of_the_descriptors() -> None:
