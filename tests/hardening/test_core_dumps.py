@@ -121,6 +121,18 @@ def _first_session(folder: Path) -> Iterator[dict[str, Any]]:
     yield {"id": 2, "method": "session/new", "params": {"cwd": str(folder), "mcpServers": []}}
 
 
+def test_print_mode_that_waits_for_its_prompt_writes_no_core_file(tmp_path: Path) -> None:
+    env, nothing = surroundings(tmp_path), subprocess.DEVNULL
+    argv = [sys.executable, "-m", "tau", "-p", "--model", "demo"]
+    with unlimited_core_files():
+        process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=nothing, stderr=nothing, env=env)
+    try:
+        until(lambda: core_limit(process.pid) in ("0", "1"), process)
+    finally:
+        process.kill()
+        process.communicate()
+
+
 LIMITS = """
 import os, resource
 from tau.runtime.machine.core_dumps import forbid_core_dumps

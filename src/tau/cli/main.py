@@ -171,6 +171,7 @@ def start_mode(mode: str, arguments: ParsedArguments) -> NoReturn:
     load_quickly()
     if "connect" in flags:
         _start_connected("bridge", arguments)
+    import_module("tau.runtime.machine.core_dumps").forbid_core_dumps()
     # Before anything else is read: the writing process may be about to write the session that is continued.
     piped = import_module("tau.cli.prompts").read_pipe() if mode in ("text", "json") else ""
     strict = mode in ("text", "plain", "tui")  # clients of the other modes rely on a warning
