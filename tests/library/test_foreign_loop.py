@@ -17,7 +17,7 @@ import pytest
 
 import tau
 from support.foreign_loop import run_foreign
-from support.library_agent import calls, children, opened, says
+from support.library_agent import calls, children_left, opened, says
 from support.mcp_server import server_entry
 from support.model_server import serving
 from support.socket_host import socket_host
@@ -105,7 +105,7 @@ def test_tools_commands_and_servers_run(tmp_path: Path, run: Run) -> None:
 
     text, results, output = run(story())
     assert (text, results, output) == ("ok", [Text("8"), Text("out\n"), Text("é")], "1\n2\n3\n")
-    assert children() == []
+    assert children_left() == []
 
 
 @each_loop
@@ -137,7 +137,7 @@ def test_a_run_is_cancelled_and_the_agent_goes_on(tmp_path: Path, run: Run) -> N
         return await run
 
     assert run(story()) == "after"
-    assert children() == []
+    assert children_left() == []
 
 
 @each_loop

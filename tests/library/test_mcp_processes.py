@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from support.library_agent import calls, children, opened, play, says
+from support.library_agent import calls, children_left, opened, play, says
 from support.mcp_server import server_entry
 
 
@@ -20,7 +20,7 @@ def test_closing_an_agent_ends_the_supervisor_of_its_servers(tmp_path: Path, wit
             if with_bash:
                 await agent.bash("true")
             assert (await agent.prompt("go")).text == "ok"
-        return children()  # before a garbage collection, which would end it as well
+        return children_left()  # before a garbage collection, which would end it as well
 
     gc.disable()
     try:
@@ -38,6 +38,6 @@ def test_a_server_that_two_agents_share_lives_as_long_as_the_second(tmp_path: Pa
             await first.prompt("go")
             await first.close()
             text = (await second.prompt("go")).text
-        return text, children()
+        return text, children_left()
 
     assert play(story()) == ("two", [])

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import tau
-from support.library_agent import HANGS, calls, children, opened, says
+from support.library_agent import HANGS, calls, children_left, opened, says
 from tau import events
 from tau.sync import Agent, RpcClient
 
@@ -444,6 +444,9 @@ def test_a_forked_process_that_lives_on_does_not_keep_the_supervisor(tmp_path: P
             time.sleep(60)
             os._exit(0)
         agent.close()
+        deadline = time.monotonic() + 30
+        while supervisor & children() and time.monotonic() < deadline:
+            time.sleep(0.01)
         print(len(supervisor), len(supervisor & children()))
         os.kill(child, signal.SIGKILL)
         """,
@@ -477,7 +480,7 @@ def test_stopping_a_client_in_several_threads_stops_it() -> None:
     client = RpcClient(executable=FAKE)
     client.start()
     assert in_threads(6, client.stop) == [None] * 6
-    assert client.exit_code is not None and children() == []
+    assert client.exit_code is not None and children_left() == []
 
 
 def test_calls_of_a_client_end_when_another_thread_stops_it() -> None:

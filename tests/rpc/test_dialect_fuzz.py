@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import functools
-import json
-from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from typing import Any
 
-import fastjsonschema
 import pytest
-from docgen.__main__ import FOLDER
 
-from long.fuzz import due, is_fit, mutated
+from long.fuzz import due, mutated
+from long.fuzz_dialects import fuzz_dialect
 from support.rpc_agent import Agent
-from support.rpc_process import Json
 from tau.records.base import BadRecord, decode
 from tau.runtime.protocol.requests import InvalidLine, parse_request
 from tau.wire.dialects import NAMES, find
@@ -82,58 +76,9 @@ def test_an_odd_field_harms_no_command_and_keeps_the_id(name: str, field: str) -
         assert "Internal" not in read[0] and (read[0] == command or ":" in read[0] or " " in read[0]), read
 
 
-@functools.cache
-def schema_of(name: str) -> Callable[[Any], Any]:
-    schema = json.loads((FOLDER / "schema" / f"{name}.json").read_text(encoding="utf-8"))
-    check: Callable[[Any], Any] = fastjsonschema.compile({"$ref": "#/$defs/AgentLine", "$defs": schema["$defs"]})
-    return check
-
-
-def answers(chance: Random) -> list[Json]:
-    """The model answers in every way there is."""
-    ways: list[Json] = [
-        {"text": "ok"},
-        {"blocks": [{"thinking": ["h", "m"]}, {"text": ["a ", "\u2028", "\ud83d", "\ude00"]}]},
-        {"blocks": [{"text": "I look."}, {"tool": "ls", "arguments": {"path": "."}, "id": "call_1"}]},
-        {"blocks": [{"tool": "read", "arguments": {"path": "nowhere"}}, {"tool": "zork", "arguments": {}}]},
-        {"text": "cut", "stop": "length"},
-        {"error": {"message": "529 overloaded"}},
-        {"blocks": [{"text": ["some", "thing"]}], "error": {"message": "no", "after": 1}},
-    ]
-    return chance.choices(ways, [4, 2, 3, 2, 1, 1, 1], k=300)
-
-
 @each_dialect
 def test_whatever_a_client_sends_it_receives_lines_of_its_dialect(tmp_path: Path, name: str) -> None:
-    chance = Random(f"{SEED} {name}")
-    lines: list[bytes] = []
-    while len(lines) < LINES:
-        line = mutated(chance)
-        if is_fit(line, tmp_path):
-            lines.append(line)
-    settings = {"retry": {"baseDelayMs": 1}}
-    with Agent(tmp_path, *answers(chance), settings=settings, args=["--dialect", name, "--tools", "read,ls"]) as agent:
-        agent.write(b"".join(line + b"\n" for line in lines))
-        if name == "2025-12":
-            agent.send("get_protocol")
-            agent.until("protocol")
-        else:
-            count = sum(coming.responses for line in lines if (coming := due(line)) is not None)
-            agent.next_response(after=count - 1)
-            agent.ask("get_protocol")
-            assert len(agent.responses) == count + 1
-        records = list(agent.records)
-    assert not [record for record in records if "Internal error" in str(record.get("error", ""))]
-    check = schema_of(name)
-    assert [wrong for record in records if (wrong := _objection(check, record))] == []
-
-
-def _objection(check: Callable[[Any], Any], record: Json) -> str:
-    try:
-        check(record)
-    except fastjsonschema.JsonSchemaException as error:
-        return f"{error}: {json.dumps(record)[:500]}"
-    return ""
+    assert fuzz_dialect(tmp_path, name, str(SEED), LINES) == []
 
 
 # Answers to dialogs, which are no commands and have no response.

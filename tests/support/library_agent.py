@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
@@ -58,6 +59,14 @@ def descriptors() -> int:
 
 
 OTHERS: set[str] = set()  # processes of other tests that run in this one
+
+
+def children_left(within: float = 20.0) -> list[str]:
+    """Children that have not ended after so many seconds: on a loaded machine, closing may not wait for their end."""
+    deadline = time.monotonic() + within
+    while (left := children()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return left
 
 
 def children() -> list[str]:
