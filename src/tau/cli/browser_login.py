@@ -27,13 +27,20 @@ async def open_browser(url: str) -> None:
 
 async def pasted_address(question: str) -> str | None:
     """A line from stdin, or None at its end. Nothing is lost if the caller stops waiting: the login is over then."""
-    if os.isatty(0) and os.tcgetpgrp(0) != os.getpgrp():
-        return None  # in the background of a shell, which would stop a process that reads
+    if _is_in_background():
+        return None  # the shell would stop a process that reads
     say(question)
     sys.stdout.flush()
     # Not sys.stdin: a thread that waits in its buffer breaks the end of the interpreter.
     line = await run_in_thread(_read_line, "pasted address")
     return line.decode("utf-8", "replace").strip() if line else None
+
+
+def _is_in_background() -> bool:
+    try:
+        return os.isatty(0) and os.tcgetpgrp(0) != os.getpgrp()
+    except OSError:  # the terminal of another session, such as a debugger's: it can be read
+        return False
 
 
 def _read_line() -> bytes:
