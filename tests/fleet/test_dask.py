@@ -11,6 +11,7 @@ import pytest
 from long.fleet_kills import final, rows
 from support.dask_cluster import MISSING, DaskCluster, fleet_workers, is_installed
 from support.fleets import FleetRun, wait_for
+from support.library_agent import calls
 
 pytestmark = [pytest.mark.skipif(not is_installed(), reason=f"*** {MISSING} ***"), pytest.mark.timeout(300)]
 SLOW = [{"blocks": [{"text": ["a ", "b"]}], "delayMs": 150}]
@@ -103,6 +104,27 @@ def test_a_killed_coordinator_stops_its_agents_in_dask(tmp_path: Path) -> None:
             wait_for(lambda: not fleet_workers(tmp_path / "dask"), "agents outlive the coordinator")
         assert fleet.run("--engine", f"dask:{cluster.address}", "--concurrency", "10").returncode == 0
     checked(fleet, 30)
+
+
+def test_agents_in_dask_outlive_a_killed_coordinator_if_they_should(tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    command = f"touch {tmp_path}/waits-$$; until test -e {go}; do sleep 0.05; done"
+    fleet = FleetRun(tmp_path, [calls("bash", command=command), {"text": "ok"}])
+    fleet.tasks({"id": f"t{number}"} for number in range(4))
+    with DaskCluster(tmp_path / "dask") as cluster:
+        cluster.add_worker("one")
+        flags = ("--engine", f"dask:{cluster.address}", "--concurrency", "4", "--orphans", "keep")
+        process = fleet.start(*flags)
+        wait_for(lambda: len(list(tmp_path.glob("waits-*"))) == 4, "the agents do not work")
+        process.kill()
+        process.wait()
+        process = fleet.start(*flags)
+        wait_for(lambda: list((fleet.out / "orphans").glob("*.in")), "the worker was not found")
+        go.touch()
+        assert process.wait(120) == 0
+    checked(fleet, 4)
+    assert {result["attempt"] for result in fleet.results().values()} == {1}
+    wait_for(lambda: not fleet_workers(tmp_path), "workers are left")
 
 
 @pytest.mark.promise("W05")

@@ -39,6 +39,8 @@ class WorkerVariables:
         known = KEYS | self._of_models
         self._secrets = {form for name in known if environment.get(name) for form in encoded_forms(environment[name])}
         self._base = {name: value for name, value in environment.items() if name in known or _fits(name, for_tau)}
+        # By name and not by pattern: they are compared with every variable, for every attempt.
+        self._hidden = sorted(name for name in self._of_models | self._base.keys() if not _fits(name, FOR_PROGRAMS))
 
     def mask(self, text: str) -> str:
         """A text for a log, without keys."""
@@ -59,7 +61,7 @@ class WorkerVariables:
         child = {
             "filterSecrets": True,
             **given,
-            "secretNames": [*FOR_TAU, *sorted(self._of_models), *given.get("secretNames", ())],
+            "secretNames": [*self._hidden, *given.get("secretNames", ())],
             "passNames": [*task.env, *given.get("passNames", ())],
         }
         return {**task.settings, "childEnvironment": child}
