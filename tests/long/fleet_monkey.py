@@ -92,10 +92,16 @@ class Monkey:
             self.clusters += 1
             self.cluster = self.stack.enter_context(DaskCluster(self.folder / f"dask{self.clusters}"))
             self.nodes = []
+        self.replace_nodes()
+        return ("--concurrency", "20", "--engine", f"dask:{self.cluster.address}")
+
+    def replace_nodes(self) -> None:
+        """As the operator of a cluster does: a fleet waits for workers as long as its scheduler lives."""
+        if self.cluster is None or self.cluster.scheduler.poll() is not None:
+            return
         self.nodes = [node for node in self.nodes if node.poll() is None]
         while len(self.nodes) < 2:
             self.nodes.append(self.cluster.add_worker(f"n{self.chance.randrange(10**9)}"))
-        return ("--concurrency", "20", "--engine", f"dask:{self.cluster.address}")
 
     def keep_running(self) -> bool:
         """Start the coordinator if it is not there. False when everything is done."""
@@ -173,6 +179,7 @@ class Monkey:
         while self.keep_running():
             now = time.monotonic()
             self.let_go(now)
+            self.replace_nodes()
             if next_deed <= now < end:
                 self.deed()
                 next_deed = now + 1
