@@ -106,7 +106,10 @@ def test_no_signal_makes_the_system_write_one(tmp_path: Path, number: signal.Sig
     if not re.fullmatch(r"core(\.%p)?\n?", PATTERN.read_text()):
         pytest.skip("core files do not go to the working folder here")
     code = "import sys; from tau.runtime.machine.core_dumps import forbid_core_dumps as f; sys.argv[1:] and f(); "
-    code += f"import os, time; os.kill(os.getpid(), {int(number)}); time.sleep(60)"
+    code += (
+        f"import os, signal, time; signal.signal({int(number)}, signal.SIG_DFL); os.kill(os.getpid(), {int(number)}); "
+    )
+    code += "time.sleep(60)"  # the signal comes first, unless it is ignored, as SIGQUIT is in the background of a shell
     dumped = []
     with unlimited_core_files():
         for words in ([], ["forbid"]):

@@ -23,7 +23,19 @@ FOR_PROGRAMS = tuple(
     """.split()
 )
 # For tau itself: its own variables, telemetry, and what the APIs of providers read.
-FOR_TAU = ("PI_*", "TAU_*", "OTEL_*", "AWS_*", "AZURE_OPENAI_*", "GOOGLE_*", "GCLOUD_*", "CLOUDFLARE_*", "OLLAMA_*")
+FOR_TAU = (
+    "PI_*",
+    "TAU_*",
+    "OTEL_*",
+    "TRACEPARENT",
+    "TRACESTATE",
+    "AWS_*",
+    "AZURE_OPENAI_*",
+    "GOOGLE_*",
+    "GCLOUD_*",
+    "CLOUDFLARE_*",
+    "OLLAMA_*",
+)
 KEYS = {name for names in KEY_VARIABLES.values() for name in names}
 KEYS |= {name for groups in AMBIENT_VARIABLES.values() for group in groups for name in group}
 KEYS |= set(SECRET_VARIABLES)

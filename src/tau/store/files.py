@@ -85,7 +85,7 @@ def _remove_stale(lock: Path) -> bool:
     if not _is_stale(lock):
         return False
     with suppress(OSError):
-        folder = os.open(lock.parent, os.O_RDONLY)
+        folder = os.open(lock, os.O_RDONLY)
         try:
             if exclusively(folder) and _is_stale(lock):
                 lock.rmdir()
