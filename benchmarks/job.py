@@ -75,6 +75,7 @@ class Job:
     floors: Mapping[str, Callable[[Place], Values]] = field(default_factory=dict)  # the least that could be
     takes: Callable[[str], bool] = lambda version: True  # which peers can do this
     rounds: int = 1_000  # at most
+    watched: bool = True  # whether the work of other programs during it makes its result worthless
     warm: bool = False  # whether a first round is not counted
     slow: bool = False  # whether it is left out when time is short
 
@@ -132,7 +133,7 @@ def run(job: Job, place: Place, contenders: Sequence[Contender], rounds: int) ->
             if turn or not job.warm:
                 taken[name].append(values)
     medians = {name: _medians(many, job.units) for name, many in taken.items() if any(many)}
-    doubts = [f"while this was measured, {noise}"] if (noise := others()) else []
+    doubts = [f"while this was measured, {noise}"] if (noise := others() if job.watched else "") else []
     return Result(job, medians, failed, median(sticks), [*doubts, *_scattered(taken, job.units)], noise)
 
 

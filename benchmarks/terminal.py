@@ -11,6 +11,7 @@ import os
 import pty
 import re
 import select
+import signal
 import struct
 import subprocess
 import termios
@@ -199,6 +200,8 @@ class TerminalProgram:
 def _take_terminal() -> None:
     """Standard input becomes the controlling terminal of the new session."""
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    for number in (signal.SIGINT, signal.SIGHUP):  # in the background of a shell they are ignored
+        signal.signal(number, signal.SIG_DFL)
 
 
 def plain(output: bytes) -> bytes:

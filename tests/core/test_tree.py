@@ -304,6 +304,28 @@ def test_one_can_fork_before_messages_however_their_lines_are_written() -> None:
     assert [point.entry_id for point in tree.fork_points()] == list("acdeg")
 
 
+ODD_LINES = {
+    "another entry": b'{"type":"label","id":"x","targetId":"a","label":"\\"role\\":\\"user\\""}',
+    "an escaped text": wire_json(message_entry("x", None, 'say "hi"\n\t\\ \u2713 ","text":"')),
+    "invalid UTF-8": wire_json(message_entry("x", None, "?")).replace(b"?", b"\xff"),
+    "a text that is a number": wire_json(message_entry("x", None, "?")).replace(b'"?"', b"5"),
+    "a text that is an object": wire_json(message_entry("x", None, "?")).replace(b'"?"', b'{"a":"","text":""}'),
+    "an image": wire_json(MessageEntry("x", None, TIME, User([Text("look "), Image("QUJD", "image/png")], 0))),
+    "plain content": wire_json(MessageEntry("x", None, TIME, User("plain", 0))),
+    "half a line": wire_json(message_entry("x", None, "?"))[:-9],
+}
+
+
+@pytest.mark.parametrize("odd", ODD_LINES.values(), ids=ODD_LINES.keys())
+def test_fork_points_as_json_are_the_fork_points(odd: bytes) -> None:
+    rows = [wire_json(message_entry("a", None, "before")), odd, wire_json(message_entry("b", "a", "after"))]
+    tree = Tree(lines(*rows), range(-1, len(rows) - 1), [CODES["message"]] * len(rows))
+    points = tree.fork_points()
+    assert tree.fork_points_json() == encode(points)
+    assert [point.text for point in points if point.entry_id != "x"] == ["before", "after"]
+    assert Tree().fork_points_json() == b"[]"
+
+
 def test_all_entries_are_parsed_as_each_is_by_itself() -> None:
     deep = wire_json(message_entry("c", "b", "deep")).replace(
         b'"timestamp":', b'"details":%b,"timestamp":' % _deep(400), 1

@@ -2,9 +2,9 @@
 
     python tests/long/host_soak.py [SECONDS] [--seed SEED]
 
-Each round opens some sessions, runs prompts in them, loses connections in the middle, comes back, and leaves. Sessions
-are released after a tenth of a second without clients. In the end, memory, descriptors and threads must be what they
-were after the first rounds.
+Each round opens some sessions, runs prompts in them, loses connections in the middle, comes back, and leaves. There
+are a thousand sessions; when all exist, they are opened again. Sessions are released after a tenth of a second without
+clients. In the end, memory, descriptors and threads must be what they were after the first rounds.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from support.rpc_process import calls
 SECONDS = 3600.0
 WARM_ROUNDS = 30
 SESSIONS = 5  # of a round
+ALL_SESSIONS = 1000
 ANSWERS: tuple[Json, ...] = (
     {"blocks": [{"text": [f"word {at} " for at in range(20)]}], "delayMs": 1},
     calls("echo one"),
@@ -56,9 +57,10 @@ def run(folder: Path, seconds: float, seed: int = 0) -> Soaked:
     chance = random.Random(seed)
     until = time.monotonic() + seconds
     rounds, before = 0, State(0, 0, 0)
+    known: list[str] = []
     with HostProcess(folder, *ANSWERS, args=("--no-tcp", "--idle", "0.1")) as host:
         while time.monotonic() < until or rounds <= WARM_ROUNDS:
-            _round(host, chance)
+            _round(host, chance, known)
             rounds += 1
             if rounds == WARM_ROUNDS:
                 before = _at_rest(host)
@@ -66,21 +68,24 @@ def run(folder: Path, seconds: float, seed: int = 0) -> Soaked:
     return Soaked(rounds, rounds * SESSIONS, before, after)
 
 
-def _round(host: HostProcess, chance: random.Random) -> None:
+def _round(host: HostProcess, chance: random.Random, known: list[str]) -> None:
+    again = chance.sample(known, SESSIONS) if len(known) >= ALL_SESSIONS else []
+    key = f"{chance.getrandbits(64):016x}"
     with host.client(client="soak") as client:
-        opened = [client.get("open_session") for _ in range(SESSIONS)]
+        opened = [client.get("open_session", session=id) for id in again or [None] * SESSIONS]
+        known += [] if again else [one["session"] for one in opened]
         for one in opened:
-            client.get("prompt", session=one["session"], message="go", key=one["session"])
+            client.get("prompt", session=one["session"], message="go", key=key)
         client.socket.settimeout(0.02)
         with suppress(TimeoutError):
             for _ in range(chance.randrange(20)):
                 client.read()
     for one in opened:
         after = {"stream": one["stream"], "seq": 0}
-        with host.client(session=one["session"], after=after, pace=chance.choice([0, 10])) as again:
-            again.get("prompt", message="go", key=one["session"])  # it is not run twice
-            again.until(lambda record: record["type"] == "agent_settled" or record.get("settled") is not None, 0)
-            assert len(again.get("get_messages")["messages"]) >= 2
+        with host.client(session=one["session"], after=after, pace=chance.choice([0, 10])) as back:
+            back.get("prompt", message="go", key=key)  # it is not run twice
+            back.until(lambda record: record["type"] == "agent_settled" or record.get("settled") is not None, 0)
+            assert len(back.get("get_messages")["messages"]) >= 2
 
 
 def _at_rest(host: HostProcess) -> State:

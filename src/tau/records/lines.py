@@ -24,7 +24,7 @@ from tau.records.base import (
     parse,
 )
 from tau.records.entries import AnyEntry, MessageEntry
-from tau.records.messages import AnyMessage, Assistant, Custom, ToolCall, ToolResult, User
+from tau.records.messages import AnyMessage, Assistant, Custom, ToolCall, ToolResult
 from tau.records.nesting import MAX_NESTING, is_deeper
 
 
@@ -102,19 +102,33 @@ def raw_messages(count: int, block: bytes) -> Sequence[bytes] | None:
     return raw if all([memoryview(one)[:9] == b'{"role":"' for one in raw]) else None  # type: ignore[comparison-overlap]
 
 
-class PromptLine(Value, rename="camel", tag_field="type", tag="message"):
-    """A message entry whose message is a prompt; the fields that every entry has are required."""
-
-    id: str
-    parent_id: str | None
-    timestamp: str
-    message: User
+class PromptText(Value, gc=False, tag_field="type", tag="text"):
+    text: Raw
 
 
-def decode_prompts(lines: list[bytes]) -> list[PromptLine] | None:
-    """Decode entries at once. None if one of them is not a prompt of the usual form."""
+class PromptMessage(Value, gc=False, tag_field="role", tag="user"):
+    content: list[PromptText]
+
+
+class PromptLine(Value, gc=False, tag_field="type", tag="message"):
+    """A message entry whose message is a prompt of text; the text stays as it is in the file."""
+
+    id: Raw
+    message: PromptMessage
+
+
+def prompt_points(lines: list[bytes]) -> bytes | None:
+    """The fork points of prompts as clients receive them: JSON objects, separated by commas.
+
+    Their texts are copied without being decoded. None if one of the lines does not have the usual form.
+    """
     found = decode_lines(PromptLine, b"\n".join(lines))
-    return found if found is not None and len(found) == len(lines) else None
+    if found is None or len(found) != len(lines) or any([len(line.message.content) != 1 for line in found]):
+        return None
+    points = b",".join([b'{"entryId":%b,"text":%b}' % (line.id, line.message.content[0].text) for line in found])
+    # Inside a JSON string a quote has a backslash before it: these counts say that every id and text is a string.
+    are_strings = points.count(b'","text":') == points.count(b'","text":"') == len(lines)
+    return points if are_strings and _is_text(points) else None
 
 
 class TypedMessageLine(Record):

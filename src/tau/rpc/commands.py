@@ -8,7 +8,7 @@ Handlers that do not wait for anything are plain functions and finish before the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tau import __version__
 from tau.core.checks.attachments import attachment_blocks
@@ -229,7 +229,7 @@ async def clone(session: Operations, command: c.Clone) -> r.Cancelled:
 
 @handles(c.GetForkMessages)
 def get_fork_messages(session: Operations, command: c.GetForkMessages) -> r.ForkPoints:
-    return r.ForkPoints(session.tree.fork_points())
+    return r.ForkPoints(cast(list[r.ForkPoint], Raw(session.tree.fork_points_json())))
 
 
 @handles(c.GetEntries)

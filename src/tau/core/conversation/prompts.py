@@ -8,9 +8,9 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from tau.core.conversation.file_lines import FileLines
-from tau.records.base import BadRecord
+from tau.records.base import BadRecord, encode
 from tau.records.entries import AnyEntry, MessageEntry
-from tau.records.lines import UnknownEntry, decode_prompts, read_entry
+from tau.records.lines import UnknownEntry, prompt_points, read_entry
 from tau.records.messages import Text, User
 from tau.records.replies import ForkPoint
 
@@ -79,8 +79,6 @@ def may_be_prompt(line: bytes) -> bool:
 
 def points_of(lines: list[bytes]) -> list[ForkPoint]:
     """The fork points of lines, without those that are not prompts or not readable."""
-    if (entries := decode_prompts(lines)) is not None:
-        return [ForkPoint(entry.id, _text(entry.message)) for entry in entries]
     points = []
     for line in lines:
         with suppress(BadRecord):
@@ -89,15 +87,14 @@ def points_of(lines: list[bytes]) -> list[ForkPoint]:
     return points
 
 
+def points_json(lines: list[bytes]) -> bytes:
+    """The same as JSON objects that are separated by commas."""
+    return found if (found := prompt_points(lines)) is not None else encode(points_of(lines))[1:-1]
+
+
 def prompt_text(entry: AnyEntry | UnknownEntry | None) -> str | None:
     """The text of a user message, or None for another entry."""
     if not isinstance(entry, MessageEntry) or not isinstance(entry.message, User):
         return None
-    return _text(entry.message)
-
-
-def _text(message: User) -> str:
-    content = message.content
-    if len(content) == 1 and isinstance(block := content[0], Text):  # nearly all prompts; there may be many thousands
-        return block.text
+    content = entry.message.content
     return content if isinstance(content, str) else "".join(b.text for b in content if isinstance(b, Text))
