@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from tau.export.outline import NO_ENTRY, Outline
+from tau.export.titles import HIDDEN_KINDS, is_hidden, title
+from tau.records.entries import AnyEntry
 from tau.records.lines import read_entry
 
 
@@ -67,3 +70,38 @@ def test_a_branch_of_fifty_thousand_entries_is_no_trouble() -> None:
     links = ["0", *(f"{n}<{n - 1}" for n in range(1, 50_000))]
     outline = Outline(tree(*links), "49999")
     assert (len(outline.path), outline.order()[-1], outline.tips[0]) == (50_000, (49_999, 0), 49_999)
+
+
+EVERY_KIND = [
+    '"type":"message","message":{"role":"user","content":"hi","timestamp":0}',
+    '"type":"message","message":{"role":"assistant","content":[],"timestamp":0}',
+    '"type":"message","message":{"role":"toolResult","toolCallId":"1","toolName":"ls","content":[],"isError":true}',
+    '"type":"message","message":{"role":"bashExecution","command":"ls","output":""}',
+    '"type":"message","message":{"role":"custom","customType":"x","content":"","display":true}',
+    '"type":"message","message":{"role":"custom","customType":"x","content":"","display":false}',
+    '"type":"message","message":{"role":"branchSummary","summary":"s","fromId":"a"}',
+    '"type":"message","message":{"role":"compactionSummary","summary":"s","tokensBefore":1}',
+    '"type":"message","message":{"role":"system","content":"","timestamp":0}',
+    '"type":"custom_message","customType":"x","content":"","display":true',
+    '"type":"custom_message","customType":"x","content":"","display":false',
+    '"type":"compaction","summary":"s","firstKeptEntryId":"a","tokensBefore":1',
+    '"type":"branch_summary","fromId":null,"summary":"s"',
+    '"type":"model_change","provider":"p","modelId":"m"',
+    '"type":"thinking_level_change","thinkingLevel":"off"',
+    '"type":"session_info","name":"n"',
+    '"type":"label","targetId":"a","label":"l"',
+    '"type":"context_edit","targetId":"a","replacement":null',
+    '"type":"custom","customType":"x"',
+    '"type":"of the future"',
+]
+
+
+@pytest.mark.parametrize("fields", EVERY_KIND)
+def test_whether_an_entry_is_hidden_is_known_without_its_title(fields: str) -> None:
+    (entry,) = Outline([read_entry(f'{{{fields},"id":"a","parentId":null,"timestamp":"t"}}'.encode())], None).entries
+    assert is_hidden(entry) == (title(entry, None, "/")[0] in HIDDEN_KINDS)
+
+
+def test_every_type_of_entry_is_tried_above() -> None:
+    tried = {json.loads(f"{{{fields}}}")["type"] for fields in EVERY_KIND}
+    assert {kind.__struct_config__.tag for kind in AnyEntry.__args__} <= tried

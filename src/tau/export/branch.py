@@ -14,9 +14,8 @@ from tau.export import ExportedEntry
 from tau.export.blocks import RenderContext
 from tau.export.code import Highlighter
 from tau.export.outline import Outline, message_of
-from tau.export.page import Cards, call_of
+from tau.export.page import Cards
 from tau.export.text import valid_text
-from tau.export.titles import title
 from tau.export.totals import totals
 from tau.records.messages import Assistant
 
@@ -42,14 +41,13 @@ class BranchPart(NamedTuple):
 def part_cards(part: BranchPart, limit: int) -> tuple[list[BranchCard], bool]:
     """The cards of a part, the newest of them if there are more than `limit`, and True if older ones were left out."""
     outline = Outline(part.entries, None)
-    indexes = range(len(outline.entries))
-    kinds = [title(outline.entries[index], call_of(outline, index), part.cwd)[0] for index in indexes]
     context = RenderContext(Highlighter(totals(outline.entries).code), part.cwd)
-    cards = Cards(outline, kinds, context, part.number)
+    cards = Cards(outline, context, part.number)
     owners = [outline.slots[index][0] if index in outline.slots else index for index in range(part.first, part.last)]
     wanted = list(dict.fromkeys(owners))
+    shown = set(range(len(outline.entries)))
     kept = wanted[max(0, len(wanted) - limit) :]
-    return [_card(cards, outline, index, set(indexes)) for index in kept], len(kept) < len(wanted)
+    return [_card(cards, outline, index, shown) for index in kept], len(kept) < len(wanted)
 
 
 def _card(cards: Cards, outline: Outline, index: int, shown: set[int]) -> BranchCard:

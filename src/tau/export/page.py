@@ -20,9 +20,9 @@ from tau.export.code import Highlighter
 from tau.export.frame import frame
 from tau.export.outline import NO_ENTRY, Outline, message_of, time_of
 from tau.export.text import day, json_in_html, valid_text
-from tau.export.titles import HIDDEN_KINDS, title
+from tau.export.titles import is_hidden, title
 from tau.export.totals import totals
-from tau.records.messages import Assistant, ToolCall, ToolResult
+from tau.records.messages import Assistant, ToolCall, ToolResult, User
 
 CARDS_PER_SECTION = 16  # page.js has the same number
 
@@ -32,11 +32,11 @@ class Page:
 
     def __init__(self, export: Export) -> None:
         self._outline = outline = Outline(export.entries, export.leaf)
-        cwd = export.header.cwd
-        self._titles = [title(entry, call_of(outline, index), cwd) for index, entry in enumerate(outline.entries)]
-        name = export.name or next((text for kind, text in self._titles if kind == "user"), "Session")
+        self._cwd = cwd = export.header.cwd
+        prompts = (entry for entry in outline.entries if message_of(entry, User))
+        name = export.name or next((title(entry, None, cwd)[1] for entry in prompts), "Session")
         sums = totals(outline.entries)
-        self._cards = Cards(outline, [kind for kind, _ in self._titles], RenderContext(Highlighter(sums.code), cwd))
+        self._cards = Cards(outline, RenderContext(Highlighter(sums.code), cwd))
         self._shown = set(outline.path)
         self._frame = frame(export, outline, sums, name)
         cards = [index for index in outline.path if index not in outline.slots]
@@ -58,7 +58,7 @@ class Page:
             if index not in self._shown:
                 yield _encoded(f"<template>{self._cards.alone(index)}</template>\n")
         yield _encoded(after_others)
-        yield json_in_html(_rows(self._outline, self._titles))
+        yield json_in_html(_rows(self._outline, self._cwd))
         yield _encoded(end)
 
 
@@ -86,7 +86,7 @@ def call_of(outline: Outline, index: int) -> ToolCall | None:
 class Cards:
     """The HTML of entries, by index. `first` is added to the indexes in ids, for a part of a session."""
 
-    def __init__(self, outline: Outline, kinds: Sequence[str], context: RenderContext, first: int = 0) -> None:
+    def __init__(self, outline: Outline, context: RenderContext, first: int = 0) -> None:
         self._outline = outline
         self._context = context
         self._first = first
@@ -96,7 +96,7 @@ class Cards:
         # The nearest card above an entry is the same on every branch that contains the entry.
         self._above: list[int] = []
         for parent in outline.parents:
-            hidden = parent != NO_ENTRY and (parent in outline.slots or kinds[parent] in HIDDEN_KINDS)
+            hidden = parent != NO_ENTRY and (parent in outline.slots or is_hidden(outline.entries[parent]))
             self._above.append(self._above[parent] if hidden else parent)
 
     def article(self, index: int, shown: Set[int]) -> str:
@@ -140,7 +140,7 @@ class Cards:
         return bool(current and previous and current.model == previous.model)
 
 
-def _rows(outline: Outline, titles: Sequence[tuple[str, str]]) -> list[list[Any]]:
+def _rows(outline: Outline, cwd: str) -> list[list[Any]]:
     """The side list for the script: id, parent, kind, depth, end of its branch, text, label, index in the file.
 
     Parents and ends are row numbers. The row number of the leaf precedes the rows.
@@ -150,7 +150,7 @@ def _rows(outline: Outline, titles: Sequence[tuple[str, str]]) -> list[list[Any]
     row_of[NO_ENTRY] = NO_ENTRY
     rows: list[Any] = [row_of[outline.leaf]]
     for index, depth in order:
-        kind, text = titles[index]
+        kind, text = title(outline.entries[index], call_of(outline, index), cwd)
         label = outline.labels.get(index)
         id = outline.ids[index]
         rows.append(

@@ -13,6 +13,19 @@ from tau.records import messages as m
 MAX_TITLE_CHARACTERS = 110
 _MARKUP = re.compile(r"[*`]+|^#+ |(?<=\n)#+ ")
 HIDDEN_KINDS = {"setting", "data"}  # kinds that are not part of the conversation
+_CONVERSATION = (m.User, m.Assistant, m.ToolResult, m.BashExecution, m.BranchSummary, m.CompactionSummary)
+
+
+def is_hidden(entry: Entry) -> bool:
+    """True if the title of an entry has a hidden kind; much cheaper than the title."""
+    match entry:
+        case e.MessageEntry(message=m.Custom(display=is_shown)):
+            return not is_shown
+        case e.MessageEntry(message=message):
+            return not isinstance(message, _CONVERSATION)
+        case e.CustomMessageEntry():
+            return not entry.display
+    return not isinstance(entry, (e.CompactionEntry, e.BranchSummaryEntry, e.ModelChange))
 
 
 def title(entry: Entry, call: m.ToolCall | None, cwd: str) -> tuple[str, str]:

@@ -28,6 +28,7 @@ TAU_MARKER = b'<meta name="generator" content="tau session export">'
 PI_MARKER = b"<title>Session Export</title>"
 MARKER_SEARCH_BYTES = 400
 MIN_FORKED_SECTIONS = 32  # below that, a second process costs more than it saves
+FIRST_PART = 0.45  # of the sections: this process renders them, and the list of all entries
 COPIED_BYTES = 1024 * 1024
 
 _CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
@@ -106,7 +107,7 @@ def session_page(
 ) -> Iterator[bytes]:
     """Render a session as a page; `system_prompt` is the system prompt, if the session is live.
 
-    With `may_fork`, a second process renders half of a long page. The caller must have no threads.
+    With `may_fork`, a second process renders a part of a long page. The caller must have no threads.
     Imports the renderer lazily: few processes ever export.
     """
     from tau.export import Export, OfferedTool
@@ -126,8 +127,11 @@ def session_page(
     )
     yield page.head()
     is_long = len(page.sections) >= MIN_FORKED_SECTIONS and _processors() > 1
-    yield from _rendered_by_two(page) if may_fork and is_long else map(page.section, page.sections)
-    yield from page.tail()
+    if may_fork and is_long:
+        yield from _rendered_by_two(page)
+    else:
+        yield from map(page.section, page.sections)
+        yield from page.tail()
 
 
 def _processors() -> int:
@@ -136,14 +140,15 @@ def _processors() -> int:
 
 
 def _rendered_by_two(page: Page) -> Iterator[bytes]:
-    """Yield the sections of a page. A second process renders the latter half of them."""
-    half = len(page.sections) // 2
+    """Yield the sections and the tail of a page. A second process renders the latter part of the sections."""
+    first = int(len(page.sections) * FIRST_PART)
     with os.fdopen(os.memfd_create("tau-export"), "w+b") as rest:
         child = os.fork()
         if child == 0:
-            _render_and_exit(page, half, rest)
+            _render_and_exit(page, first, rest)
         try:
-            yield from map(page.section, page.sections[:half])
+            yield from map(page.section, page.sections[:first])
+            tail = list(page.tail())
         except BaseException:  # or the caller has stopped reading
             os.kill(child, signal.SIGKILL)
             raise
@@ -153,7 +158,8 @@ def _rendered_by_two(page: Page) -> Iterator[bytes]:
             rest.seek(0)
             yield from iter(lambda: rest.read(COPIED_BYTES), b"")
         else:  # it was killed, or there is too little memory
-            yield from map(page.section, page.sections[half:])
+            yield from map(page.section, page.sections[first:])
+    yield from tail
 
 
 def _render_and_exit(page: Page, first: int, file: IO[bytes]) -> NoReturn:
