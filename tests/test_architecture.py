@@ -174,7 +174,7 @@ LATE = {
     "store/journal.py": {"shutil", "tau.store.host_files"},
     "store/settings.py": {"tau.wire.json_edit"},
     "store/trusted_files.py": {"hashlib"},
-    "store/sha256.py": {"hashlib", "_sha2", "_sha256"},
+    "core/checks/sha256.py": {"hashlib", "_sha2", "_sha256"},
     "store/procfs.py": {"ctypes"},
     "store/trust.py": {"hashlib", "tau.store.packages.configured", "tau.store.packages.layout"},
     "runtime/models/bundled.py": {"importlib.util", "xllamacpp"},

@@ -6,11 +6,11 @@ import subprocess
 import sys
 from hashlib import sha256
 
-from tau.store.sha256 import MAX_OWN_BYTES, sha256_hex
+from tau.core.checks.sha256 import MAX_OWN_BYTES, sha256_hex
 
 PROGRAM = """
 import sys
-from tau.store.sha256 import sha256_hex
+from tau.core.checks.sha256 import sha256_hex
 print(sha256_hex(b"abc"), "hashlib" in sys.modules)
 """
 

@@ -135,6 +135,8 @@ def run(program: str, arguments: ParsedArguments) -> int:
         _start_connected("attached", arguments)
     task = next((TASKS[flag] for flag in TASKS if flag in flags), COMMANDS.get(name))
     if task is not None:
+        if "export" in flags:
+            load_quickly()
         module = import_module(task)
         unknown = [word for word in arguments.unknown if word not in getattr(module, "OWN_FLAGS", ())]
         if unknown:

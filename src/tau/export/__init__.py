@@ -10,9 +10,9 @@ Pure: values in, bytes out. runtime/history/html_export.py writes them to a file
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from tau.records.base import Value
 from tau.records.entries import AnyEntry, Header
 from tau.records.lines import UnknownEntry
 
@@ -21,8 +21,7 @@ Entry = AnyEntry | dict[str, Any]
 ExportedEntry = Entry | UnknownEntry
 
 
-@dataclass(frozen=True)
-class OfferedTool:
+class OfferedTool(Value):
     """A tool as it is described to the model; `parameters` is a JSON Schema."""
 
     name: str
@@ -30,8 +29,7 @@ class OfferedTool:
     parameters: dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Export:
+class Export(Value):
     """The content of a page. Entries are in the order of the file; the page first shows the branch that ends at
     `leaf`.
 

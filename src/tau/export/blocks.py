@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from html import escape, unescape
 from itertools import groupby
 from typing import Literal
 
 from tau.export.code import Highlighter, plain_lines
 from tau.export.text import count, esc, valid_text
+from tau.records.base import Value
 from tau.records.messages import Image, Text
 
 FOLD_SLACK_LINES = 3  # hiding no more lines than these is not worth a fold
@@ -30,8 +30,7 @@ _DIFF_TAGS = {"+": "ins", "-": "del"}
 _DIFF_ROW = re.compile(r"([-+ ])( *\d*) (.*)")
 
 
-@dataclass(frozen=True)
-class RenderContext:
+class RenderContext(Value):
     """Shared state of the functions that produce HTML."""
 
     code: Highlighter

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from html import escape
 from typing import Any
 from urllib.parse import quote
@@ -18,7 +17,7 @@ from tau.export.text import clock, count, dollars, esc, format_time, pretty, sin
 from tau.export.titles import text_of, unknown_name
 from tau.records import entries as e
 from tau.records import messages as m
-from tau.records.base import UNSET
+from tau.records.base import UNSET, Value
 
 TERMINAL_LINES = 20
 MAX_PROSE_CHARACTERS = 8_000  # a longer prompt is probably a pasted file
@@ -27,8 +26,7 @@ _SKILL = re.compile(r'<skill name="([^"\n]{1,200})"[^>\n]{0,1000}>\n(.*?)\n</ski
 _FILE = re.compile(r'<file name="([^"\n]{1,4096})">\n?(.*?)\n?</file>\n?', re.DOTALL)
 
 
-@dataclass(frozen=True)
-class Card:
+class Card(Value):
     """A `quiet` card is shown only when all entries are shown."""
 
     classes: str

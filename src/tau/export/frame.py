@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
+import binascii
 import pkgutil
 from collections.abc import Sequence
 from functools import cache
 from string import Template
 
+from tau.core.checks.sha256 import sha256_hex
 from tau.export import Export, OfferedTool
 from tau.export.outline import Outline, time_of
 from tau.export.text import count, dollars, esc, format_period, pretty, single_line, tokens
@@ -45,7 +45,8 @@ def policy() -> str:
 
 
 def _hash(content: str) -> str:
-    return "'sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode() + "'"
+    digest = binascii.b2a_base64(bytes.fromhex(sha256_hex(content.encode())), newline=False)
+    return f"'sha256-{digest.decode()}'"
 
 
 def _style() -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any
 
 from tau.export import Entry
@@ -14,7 +13,6 @@ from tau.records import messages as m
 from tau.records.base import BadRecord, decode, encode
 
 
-@dataclass
 class Totals:
     user: int = 0
     assistant: int = 0
@@ -24,13 +22,15 @@ class Totals:
     custom: int = 0
     compactions: int = 0
     branch_summaries: int = 0
-    models: dict[str, None] = field(default_factory=dict)  # in the order of first use
     input: int = 0
     output: int = 0
     cache_read: int = 0
     cache_write: int = 0
     cost: float = 0.0
     code: int = 0  # characters of files that were read or written
+
+    def __init__(self) -> None:
+        self.models: dict[str, None] = {}  # in the order of first use
 
     def add_usage(self, usage: m.Usage) -> None:
         self.input += usage.input

@@ -14,9 +14,9 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from tau.core.checks.sha256 import sha256_hex
 from tau.errors import ExtensionFailure
 from tau.store.files import read_small
-from tau.store.sha256 import sha256_hex
 
 SUFFIXES = (".py", ".pyc", ".so", ".pyd")
 NODE_SUFFIXES = (".ts", ".mts", ".cts", ".tsx", ".js", ".mjs", ".cjs", ".jsx", ".json", ".node", ".wasm")

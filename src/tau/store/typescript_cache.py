@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from tau.core.checks.sha256 import sha256_hex
 from tau.store.files import read_small
-from tau.store.sha256 import sha256_hex
 
 FORMAT = 1  # as in stripping.mjs
 MAX_BYTES = 256 * 1024  # of sources; the host reads larger extensions itself
