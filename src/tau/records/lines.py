@@ -117,18 +117,18 @@ class PromptLine(Value, gc=False, tag_field="type", tag="message"):
     message: PromptMessage
 
 
-def prompt_points(lines: list[bytes]) -> bytes | None:
-    """The fork points of prompts as clients receive them: JSON objects, separated by commas.
+def prompt_points(lines: Sequence[bytes]) -> list[bytes] | None:
+    """The fork points of prompts as clients receive them: a JSON object each.
 
-    Their texts are copied without being decoded. None if one of the lines does not have the usual form.
+    Their texts are copied without being decoded: the lines must be valid UTF-8, as those of a tree are. None if one of
+    them does not have the usual form.
     """
     found = decode_lines(PromptLine, b"\n".join(lines))
     if found is None or len(found) != len(lines) or any([len(line.message.content) != 1 for line in found]):
         return None
-    points = b",".join([b'{"entryId":%b,"text":%b}' % (line.id, line.message.content[0].text) for line in found])
-    # Inside a JSON string a quote has a backslash before it: these counts say that every id and text is a string.
-    are_strings = points.count(b'","text":') == points.count(b'","text":"') == len(lines)
-    return points if are_strings and _is_text(points) else None
+    points = [b'{"entryId":%b,"text":%b}' % (line.id, line.message.content[0].text) for line in found]
+    # The first such place is the end of the id, because quotes inside it are escaped: so every text is a string.
+    return points if all([0 < point.find(b'","text":"') == point.find(b'","text":') for point in points]) else None
 
 
 class TypedMessageLine(Record):

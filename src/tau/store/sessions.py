@@ -248,7 +248,7 @@ class _Reading:
             self._add(entry.type, entry.id, entry.parent_id, offset + start, offset + end)
             if entry.type == "message" and may_be_prompt(line):
                 prompts[len(self._parents) - 1] = line
-        self._prompts.add([*prompts], prompts.values(), len(self._parents))
+        self._prompts.add([*prompts], [*prompts.values()], len(self._parents))
 
     def _add(self, kind: str, id: str, parent_id: str | UnsetType | None, start: int, end: int) -> None:
         at = len(self._parents)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Container, Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Container, Iterator, Sequence
 from contextlib import suppress
 
 from tau.core.conversation.file_lines import FileLines
@@ -15,58 +16,62 @@ from tau.records.messages import Text, User
 from tau.records.replies import ForkPoint
 
 BLOCK_BYTES = 512 * 1024
-KEPT_BYTES = 4 * 1024 * 1024  # lines of prompts that are kept in memory
-KEPT_LINE_BYTES = 16 * 1024  # a longer one has attachments and is read again
-LINES_AT_ONCE = 512
+KEPT_BYTES = 4 * 1024 * 1024  # fork points that are kept in memory
+KEPT_POINT_BYTES = 16 * 1024  # a longer one is made again
+POINTS_AT_ONCE = 512
 _USER = rb'"role"\s*:\s*"user"'  # inside a text the quotes would be escaped
 
 
 class PromptIndex:
-    """Positions of entries that may be user messages, in order.
+    """Positions of the user messages, in order, and their fork points as JSON.
 
-    The entries of a file are added while it is read, with the lines of the first few megabytes of prompts. Entries
-    that are appended later are searched once.
+    The entries of a file are added while it is read, with the first few megabytes of fork points. Entries that are
+    appended later are searched once; some of these may not be user messages.
     """
 
     def __init__(self) -> None:
         self._ats = array("q")
-        self._lines: list[bytes] = []  # one for each position; empty if it has to be read again
+        self._points: list[bytes] = []  # one for each position; empty if it has to be made again
         self._room = KEPT_BYTES
         self._searched = 0  # number of entries that were searched
 
     def head(self, count: int) -> PromptIndex:
         """The index of the first `count` entries."""
         head = PromptIndex()
-        number = sum(at < count for at in self._ats)
-        head._ats, head._lines, head._room = self._ats[:number], self._lines[:number], self._room
+        number = bisect_left(self._ats, count)
+        head._ats, head._points, head._room = self._ats[:number], self._points[:number], self._room
         head._searched = min(count, self._searched)
         return head
 
-    def add(self, ats: Sequence[int], lines: Iterable[bytes], searched: int) -> None:
-        """Add the positions and lines of the user messages among all entries up to `searched`."""
-        self._ats.extend(ats)
-        for line in lines:
-            is_kept = len(line) <= min(KEPT_LINE_BYTES, self._room)
-            self._lines.append(line if is_kept else b"")
-            self._room -= len(line) if is_kept else 0
+    def add(self, ats: Sequence[int], lines: Sequence[bytes], searched: int) -> None:
+        """Add the user messages among these positions and lines; `searched` is the number of entries up to the last."""
+        for at, point in zip(ats, points_of(lines), strict=True):
+            if point:
+                is_kept = len(point) <= min(KEPT_POINT_BYTES, self._room)
+                self._ats.append(at)
+                self._points.append(point if is_kept else b"")
+                self._room -= len(point) if is_kept else 0
         self._searched = searched
 
     def update(self, lines: FileLines) -> None:
         """Search the entries that were added since the last call."""
         for first, last in lines.blocks(range(self._searched, len(lines)), BLOCK_BYTES):
             ats = list(lines.matching(re.compile(_USER), first, last))
-            self.add(ats, [b""] * len(ats), last + 1)
+            self._ats.extend(ats)
+            self._points += [b""] * len(ats)
+            self._searched = last + 1
 
-    def lines(self, among: Container[int], lines: FileLines) -> Iterator[list[bytes]]:
-        """Yield the lines of the positions that are in `among`, some at a time. Those that are not kept are read."""
-        places = [place for place, at in enumerate(self._ats) if at in among]
-        for start in range(0, len(places), LINES_AT_ONCE):
-            some = places[start : start + LINES_AT_ONCE]
-            found = [self._lines[place] for place in some]
-            if not all(found):
-                read = iter(lines.pick([self._ats[place] for place in some if not self._lines[place]]))
-                found = [line or next(read) for line in found]
-            yield found
+    def points(self, among: Container[int], lines: FileLines) -> Iterator[bytes]:
+        """Yield the fork points at the positions that are in `among`. A range is that of the first entries."""
+        if isinstance(among, range):
+            places: Sequence[int] = range(bisect_left(self._ats, among.stop))
+        else:
+            places = [place for place, at in enumerate(self._ats) if at in among]
+        for start in range(0, len(places), POINTS_AT_ONCE):
+            some = places[start : start + POINTS_AT_ONCE]
+            missing = [self._ats[place] for place in some if not self._points[place]]
+            made = iter(points_of(list(lines.pick(missing))) if missing else ())
+            yield from filter(None, (self._points[place] or next(made) for place in some))
 
 
 def may_be_prompt(line: bytes) -> bool:
@@ -77,19 +82,18 @@ def may_be_prompt(line: bytes) -> bool:
     return b'"user"' in line
 
 
-def points_of(lines: list[bytes]) -> list[ForkPoint]:
-    """The fork points of lines, without those that are not prompts or not readable."""
-    points = []
-    for line in lines:
-        with suppress(BadRecord):
-            if (text := prompt_text(entry := read_entry(line))) is not None:
-                points.append(ForkPoint(entry.id, text))
-    return points
+def points_of(lines: Sequence[bytes]) -> list[bytes]:
+    """The fork point of each line as JSON; empty if it is not a prompt, or not readable."""
+    if (points := prompt_points(lines)) is not None:
+        return points
+    return [_point_of(line) for line in lines]
 
 
-def points_json(lines: list[bytes]) -> bytes:
-    """The same as JSON objects that are separated by commas."""
-    return found if (found := prompt_points(lines)) is not None else encode(points_of(lines))[1:-1]
+def _point_of(line: bytes) -> bytes:
+    with suppress(BadRecord):
+        if (text := prompt_text(entry := read_entry(line))) is not None:
+            return encode(ForkPoint(entry.id, text))
+    return b""
 
 
 def prompt_text(entry: AnyEntry | UnknownEntry | None) -> str | None:

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from tau.core.conversation.entry_messages import compacted_messages, is_system, message_of
 from tau.core.conversation.file_lines import FileLines
-from tau.core.conversation.prompts import PromptIndex, points_json, points_of
+from tau.core.conversation.prompts import PromptIndex
 from tau.records.base import BadRecord, decode, encode
 from tau.records.entries import (
     AnyEntry,
@@ -226,17 +226,14 @@ class Tree:
         return None
 
     def fork_points(self) -> list[ForkPoint]:
-        return [point for lines in self._prompt_lines() for point in points_of(lines)]
+        return decode(list[ForkPoint], self.fork_points_json(), nesting=None)
 
     def fork_points_json(self) -> bytes:
-        """The same as a JSON list: there may be many thousands."""
-        return b"[%b]" % b",".join(filter(None, map(points_json, self._prompt_lines())))
-
-    def _prompt_lines(self) -> Iterator[list[bytes]]:
-        """The lines of the branch that may be prompts, some at a time."""
+        """The same as JSON: there may be many thousands."""
         self.prompts.update(self._lines)
         branch = self.branch
-        return self.prompts.lines(branch if isinstance(branch, range) else set(branch), self._lines)
+        among = branch if isinstance(branch, range) else set(branch)
+        return b"[%b]" % b",".join(self.prompts.points(among, self._lines))
 
     def json(self) -> bytes:
         """The whole tree as clients receive it: entries with their children and labels.
