@@ -512,7 +512,7 @@ def test_fork_points_of_a_file_are_known_when_it_is_open(tmp_path: Path, entries
 
 
 def test_fork_points_that_are_too_large_to_be_kept_are_read_again(tmp_path: Path) -> None:
-    large = "x" * (prompts.KEPT_LINE_BYTES + 1)
+    large = "x" * (prompts.KEPT_POINT_BYTES + 1)
     path = session(tmp_path / "s.jsonl", message("a", None), message("b", "a", large), message("c", "b"))
     tree = open_session(path).tree
     assert [point.text for point in tree.fork_points()] == ["A", large, "C"]
