@@ -55,18 +55,12 @@ SEAMS: Mapping[str, Sequence[tuple[str, str]]] = {
             "            model = replace(model, headers={**(model.headers or {}), **headers})\n",
             "",
         ),
-        (
-            "                if observed is not None and facts and type(facts[0]) is not MessageBegun:\n"
-            "                    if not pieces:\n"
-            "                        observed.first_piece()\n"
-            "                    pieces += len(facts)\n",
-            "",
-        ),
+        ("                if observed is not None:\n                    observed.received(facts)\n", ""),
         (
             "                    if observed is not None:\n                        observed.done(facts[-1].message)\n",
             "",
         ),
-        ("            if observed is not None:\n                observed.ended(pieces, sys.exception())\n", ""),
+        ("            if observed is not None:\n                observed.ended(sys.exception())\n", ""),
     ),
     "runtime/runs/tool_runner.py": (
         ("None if self.observer is None else self.observer.command_environment()", "None"),

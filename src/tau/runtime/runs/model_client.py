@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tau import llm
-from tau.core.agent.draft import Draft, MessageBegun, MessageDone, Update
+from tau.core.agent.draft import Draft, MessageDone, Update
 from tau.core.conversation.branches import Branch
 from tau.core.conversation.provider_messages import ProviderMessages
 from tau.core.conversation.summaries import SummaryRequest
@@ -172,16 +172,14 @@ class ModelClient:
         services = self._services
         call = CallEnvironment(services.transport, asyncio.sleep, self._calls, services.script, hooks, streams)
         self._calls += 1
-        budget, characters, counted, pieces = self._budget, 0, False, 0
+        budget, characters, counted = self._budget, 0, False
         observed = None if self._observer is None else self._observer.model_call(draft)
         if observed is not None and (headers := observed.sent(model, options, context)):
             model = replace(model, headers={**(model.headers or {}), **headers})
         try:
             async for facts in llm.stream(model, context, options, draft, call):
-                if observed is not None and facts and type(facts[0]) is not MessageBegun:
-                    if not pieces:
-                        observed.first_piece()
-                    pieces += len(facts)
+                if observed is not None:
+                    observed.received(facts)
                 if facts and type(facts[-1]) is MessageDone:
                     # Count the usage before a consumer can act on the answer.
                     budget.add_usage(draft)
@@ -203,7 +201,7 @@ class ModelClient:
             if not counted:
                 budget.add_usage(draft)
             if observed is not None:
-                observed.ended(pieces, sys.exception())
+                observed.ended(sys.exception())
 
     async def _with_credentials(self, model: Model) -> ModelAccess:
         """Return the model as it is to be called: with its key, headers and base URL."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
-from tau.core.agent.draft import Draft
+from tau.core.agent.draft import Draft, MessageBegun
 from tau.llm.types import CallOptions, ModelContext
 from tau.records.base import UNSET
 from tau.records.messages import Assistant, Usage
@@ -44,6 +44,7 @@ class CallTelemetry:
         self._model = model = draft.model
         self._started = perf_counter()
         self._first: float | None = None
+        self._pieces = 0
         self._message: Assistant | None = None
         self._found: dict[str, Any] = {}  # attributes that are set at the end, all at once
         about = {names.PROVIDER: names.provider_name(model.provider), names.REQUEST_MODEL: model.id}
@@ -72,8 +73,14 @@ class CallTelemetry:
             self._found[names.REQUEST_MAX_TOKENS] = options.max_tokens
         self._setup.content.request(self._span, context)
 
+    def received(self, facts: Sequence[Any]) -> None:
+        if facts and type(facts[0]) is not MessageBegun:
+            if not self._pieces:
+                self._first_piece()
+            self._pieces += len(facts)
+
     @harmless
-    def first_piece(self) -> None:
+    def _first_piece(self) -> None:
         self._first = perf_counter()
         self._span.add_event(names.EVENT_FIRST_CHUNK)
 
@@ -81,7 +88,7 @@ class CallTelemetry:
         self._message = message
 
     @harmless
-    def ended(self, pieces: int, error: BaseException | None) -> None:
+    def ended(self, error: BaseException | None) -> None:
         now, usage = perf_counter(), self._draft.usage
         kind = None
         if self._message is not None:
@@ -94,7 +101,7 @@ class CallTelemetry:
             self._found[names.FIRST_CHUNK] = self._first - self._started
         self._span.set_attributes(self._found)
         self._span.end()
-        self._record(now, pieces, usage, kind)
+        self._record(now, usage, kind)
         self._owner.add_usage(usage, self._draft.model)
 
     def _answered(self, message: Assistant) -> None:
@@ -114,13 +121,13 @@ class CallTelemetry:
             self._found[names.HTTP_STATUS] = status
         return kind
 
-    def _record(self, now: float, pieces: int, usage: Usage, kind: str | None) -> None:
+    def _record(self, now: float, usage: Usage, kind: str | None) -> None:
         """The metrics."""
         instruments, about = self._sdk.instruments, self._about
         if self._first is not None:
             instruments.first_chunk.record(self._first - self._started, about)
-            if pieces > 1:
-                instruments.per_chunk.record((now - self._first) / (pieces - 1), about)
+            if self._pieces > 1:
+                instruments.per_chunk.record((now - self._first) / (self._pieces - 1), about)
         ending = about if kind is None else about | {names.ERROR_TYPE: kind}
         instruments.call.record(now - self._started, ending)
         instruments.tokens.record(_all_input(usage), about | {names.TOKEN_TYPE: "input"})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from tau.core.agent.draft import Draft
@@ -35,11 +35,12 @@ class CallObserver(Protocol):
     def sent(self, model: Model, options: CallOptions, context: ModelContext) -> Mapping[str, str]:
         """The request is about to be sent. Returns headers for it."""
 
-    def first_piece(self) -> None: ...
+    def received(self, facts: Sequence[Any]) -> None:
+        """What a piece of the answer has added to the draft."""
 
     def done(self, message: Assistant) -> None: ...
 
-    def ended(self, pieces: int, error: BaseException | None) -> None:
+    def ended(self, error: BaseException | None) -> None:
         """Called at last, whether it failed or not."""
 
 
