@@ -128,16 +128,20 @@ class Terminal:
     def wait_raw(self, data: bytes, timeout: float = TIMEOUT_S) -> None:
         self._until(lambda: data in self._raw, timeout, f"the output never contained {data!r}")
 
-    def wait_new(self, data: bytes, timeout: float = TIMEOUT_S) -> None:
-        """Until output that was not read yet contains the bytes. The screen is drawn only then: pyte is slow."""
+    def wait_new(self, data: bytes, timeout: float = TIMEOUT_S) -> float:
+        """Until output that was not read yet contains the bytes. Returns the time at which they came: the screen is
+        drawn only then, and pyte is slow.
+        """
         output = b""
         deadline = time.monotonic() + timeout
         while data not in output:
             assert time.monotonic() < deadline, self._failure(f"the output never contained {data!r} again")
             if select.select([self._master], [], [], 0.05)[0]:
                 output += os.read(self._master, 65536)
+        came = time.monotonic()
         self._raw += output
         self._emulator.feed(output, self._answer)
+        return came
 
     def wait_end(self, timeout: float = TIMEOUT_S) -> int:
         """Until the program has ended. Returns its exit code, negative for a signal."""

@@ -63,7 +63,7 @@ class SessionScreen:
             self.update_footer()
             if isinstance(event, AgentSettled):
                 self._collector.settled(self._handle.log.id)
-        self._display.changed()
+        self._display.changed(at_once=isinstance(event, AgentSettled))  # a person who stopped it waits for this
 
     # Footer and title.
 
