@@ -1,12 +1,13 @@
 """What MCP costs: the first connection, a call beside the Python SDK's client, memory of servers and of many tools.
 
-    python -m benchmarks.mcp [--sdk PYTHON] [--calls 1000]
+    python -m benchmarks.mcp [--sdk PYTHON] [--everything COMMAND] [--calls 1000]
 
-PYTHON is an interpreter that has `mcp` 2.x: both clients then call the same servers in turn, over stdio and HTTP. One
-server takes nearly no time (mcp_fast_server.py), so that the time of a call is that of the client; the other is of the
-SDK, and takes more than most clients. Its own time, which a client that does nothing else shows, is in the times of
-both clients: what is left is compared. Without PYTHON only tau is measured. Linux only: memory is read from /proc.
-Exit code 1 if a limit of docs/mcp.md is exceeded.
+COMMAND is that of `@modelcontextprotocol/server-everything`, whose tool `echo` is called over stdio. PYTHON is an
+interpreter that has `mcp` 2.x: both clients then call the same servers in turn, over stdio and HTTP. One server takes
+nearly no time (mcp_fast_server.py), so that the time of a call is that of the client; the other is of the SDK, and
+takes more than most clients. Its own time, which a client that does nothing else shows, is in the times of both
+clients: what is left is compared. Without PYTHON only tau is measured. Linux only: memory is read from /proc. Exit code
+1 if a limit of docs/mcp.md is exceeded.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import argparse
 import asyncio
 import json
 import os
+import shlex
 import socket
 import statistics
 import subprocess
@@ -41,9 +43,9 @@ import sys
 from mcp.server.mcpserver import MCPServer
 server = MCPServer("bench")
 @server.tool()
-def echo(text: str) -> str:
-    "Return the text."
-    return text
+def echo(message: str) -> str:
+    "Return the message."
+    return message
 server.run("stdio") if len(sys.argv) == 1 else server.run("streamable-http", port=int(sys.argv[1]))
 """
 SDK_CLIENT = """\
@@ -58,7 +60,7 @@ async def main():
         took = []
         for _ in range(calls):
             began = time.perf_counter()
-            await client.call_tool("echo", {"text": "hi"})
+            await client.call_tool("echo", {"message": "hi"})
             took.append(time.perf_counter() - began)
     print(json.dumps(took))
 asyncio.run(main())
@@ -167,7 +169,7 @@ async def tau_calls(program: McpProgram, calls: int) -> list[float]:
         options = RequestOptions(60.0, 60.0)
         for _ in range(calls):
             began = time.perf_counter()
-            await server.call("tools/call", {"name": "echo", "arguments": {"text": "hi"}}, options)
+            await server.call("tools/call", {"name": "echo", "arguments": {"message": "hi"}}, options)
             took.append(time.perf_counter() - began)
     finally:
         await server.close(1)
@@ -215,6 +217,13 @@ def calls_of_fast_server(folder: Path, name: str, words: Sequence[str], given: a
     return held and (not given.sdk or check("against the client of the SDK", times.ours / times.theirs, 0.5))
 
 
+def calls_of_everything(folder: Path, words: Sequence[str], given: argparse.Namespace) -> bool:
+    print("     calls over stdio of server-everything:")
+    times = measured(folder, words, given, modern=False)
+    held = check("a call over stdio, p50", times.ours, 1.5, " ms")
+    return held and (not given.sdk or check("against the client of the SDK", times.ours / times.theirs, 0.5))
+
+
 def calls_of_sdk_server(folder: Path, name: str, words: Sequence[str], given: argparse.Namespace) -> bool:
     print(f"     calls over {name} of a server of the SDK:")
     times = measured(folder, words, given, modern=True)
@@ -252,6 +261,7 @@ def listening(python: str, server: Path, stack: ExitStack) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--sdk", help="a Python interpreter with mcp 2.x")
+    parser.add_argument("--everything", help="the command of @modelcontextprotocol/server-everything")
     parser.add_argument("--calls", type=int, default=1000)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
@@ -260,6 +270,8 @@ def main() -> int:
         fast = [sys.executable, "-SE", str(FAST_SERVER)]
         held.append(calls_of_fast_server(folder, "stdio", fast, given))
         held.append(calls_of_fast_server(folder, "HTTP", [fast_address(stack)], given))
+        if given.everything:
+            held.append(calls_of_everything(folder, shlex.split(given.everything), given))
         if given.sdk:
             server = folder / "server.py"
             server.write_text(SDK_SERVER)

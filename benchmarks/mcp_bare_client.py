@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bare", "version": "1"}}
-CALL = {"name": "echo", "arguments": {"text": "hi"}}
+CALL = {"name": "echo", "arguments": {"message": "hi"}}
 VERSION = "2026-07-28"
 META = {
     "io.modelcontextprotocol/protocolVersion": VERSION,
@@ -37,9 +37,11 @@ def stdio_calls(words: Sequence[str], calls: int, *, modern: bool) -> list[float
         def ask(id: int, method: str, params: dict[str, Any]) -> None:
             assert process.stdout is not None
             send({"id": id, "method": method, "params": params})
-            mark = b'"id":%d,' % id
-            while mark not in process.stdout.readline().replace(b" ", b""):
-                pass
+            marks = b'"id":%d,' % id, b'"id":%d}' % id
+            while line := process.stdout.readline().replace(b" ", b""):
+                if any(mark in line for mark in marks):
+                    return
+            raise EOFError("the server has ended")
 
         if not modern:
             ask(1, "initialize", HELLO)
