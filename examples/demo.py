@@ -24,7 +24,7 @@ PROMPTS = (
     "count the lines in Makefile and run `find src -name '*.py' | wc -l`",
 )
 REAL_MODEL = """\
-That was the offline demo model. For real work give pi the key of a provider, for example
+That was the offline demo model. For real work give tau the key of a provider, for example
 
     export ANTHROPIC_API_KEY=...
     .venv/bin/pi --mode rpc

@@ -26,7 +26,7 @@ INTRODUCTION = (
     "I am tau's offline demo model: a short table of rules, not a language model. I cannot reason or write code, "
     "but what I do is done by the agent's real tools."
 )
-REAL_MODEL = "For real work start `pi` with the model of a provider and its API key."
+REAL_MODEL = "For real work start `tau` with the model of a provider and its API key."
 
 QUOTED = r"""(?:`[^`]+`|"[^"]+"|'[^']+')"""
 PATH = rf"(?P<path>{QUOTED}|(?:\.\.?/)*\.\.?(?![\w.])|[^\s\"'`,;]*[\w/])"  # without the full stop of the sentence
