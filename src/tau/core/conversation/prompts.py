@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from array import array
-from bisect import bisect_left
 from collections.abc import Container, Iterator, Sequence
 from contextlib import suppress
 
@@ -38,7 +37,7 @@ class PromptIndex:
     def head(self, count: int) -> PromptIndex:
         """The index of the first `count` entries."""
         head = PromptIndex()
-        number = bisect_left(self._ats, count)
+        number = self._count_before(count)
         head._ats, head._points, head._room = self._ats[:number], self._points[:number], self._room
         head._searched = min(count, self._searched)
         return head
@@ -61,10 +60,15 @@ class PromptIndex:
             self._points += [b""] * len(ats)
             self._searched = last + 1
 
+    def _count_before(self, entry: int) -> int:
+        from bisect import bisect_left
+
+        return bisect_left(self._ats, entry)
+
     def points(self, among: Container[int], lines: FileLines) -> Iterator[bytes]:
         """Yield the fork points at the positions that are in `among`. A range is that of the first entries."""
         if isinstance(among, range):
-            places: Sequence[int] = range(bisect_left(self._ats, among.stop))
+            places: Sequence[int] = range(self._count_before(among.stop))
         else:
             places = [place for place, at in enumerate(self._ats) if at in among]
         for start in range(0, len(places), POINTS_AT_ONCE):
