@@ -61,9 +61,10 @@ class PromptIndex:
             self._searched = last + 1
 
     def _count_before(self, entry: int) -> int:
-        from bisect import bisect_left
-
-        return bisect_left(self._ats, entry)
+        """The number of positions below `entry`."""
+        if not self._ats or self._ats[-1] < entry:  # nearly always
+            return len(self._ats)
+        return sum(at < entry for at in self._ats)
 
     def points(self, among: Container[int], lines: FileLines) -> Iterator[bytes]:
         """Yield the fork points at the positions that are in `among`. A range is that of the first entries."""
