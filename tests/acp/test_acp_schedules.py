@@ -45,6 +45,19 @@ def test_a_request_that_is_cancelled_at_any_moment_leaves_no_task(ground: Playgr
             assert ground.play({**plain, "seed": seed, "operations": [new, cancel]}).problems == []
 
 
+def test_a_session_is_closed_whole_even_if_that_is_cancelled(ground: Playground) -> None:
+    answer = {"blocks": [{"text": "so"}, {"tool": "bash", "arguments": {"command": "work 5 t1"}}]}
+    plain: Json = {**ground.case(0), "answers": [answer], "slow": False, "asks": False, "extensions": "none"}
+    new, prompt = {"do": "new", "n": 0, "pick": 0, "at": 0.0}, {"do": "prompt", "n": 1, "pick": 0, "at": 1.0}
+    close, load = {"do": "close", "n": 2, "pick": 0, "at": 2.0}, {"do": "load", "n": 4, "pick": 0, "at": 3.0}
+    for seed in range(5):
+        for passes in range(6):
+            cancel = {"do": "cancel_request", "n": 3, "pick": 3, "on": ["ask session/close", 1, passes]}
+            done = ground.play({**plain, "seed": seed, "operations": [new, prompt, close, cancel, load]})
+            assert done.problems == []
+            assert any('"configOptions"' in line for line in done.trace if '"id": 5' in line), done.trace
+
+
 def forget_the_next(self: TurnQueue, turn: Any) -> None:
     """In the place of TurnQueue.finish: the prompts that wait are not run."""
     self._active = None

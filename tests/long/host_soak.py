@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from support.host_process import HostProcess, Json
 from support.rpc_process import calls
+from tau.serve.garbage import QUIET_S
 
 SECONDS = 3600.0
 WARM_ROUNDS = 30
@@ -69,7 +70,8 @@ def run(folder: Path, seconds: float, seed: int = 0) -> Soaked:
 
 
 def _round(host: HostProcess, chance: random.Random, known: list[str]) -> None:
-    again = chance.sample(known, SESSIONS) if len(known) >= ALL_SESSIONS else []
+    again = known[:SESSIONS] if len(known) >= ALL_SESSIONS else []
+    known[:] = known[len(again) :] + again  # in turn: each has ended long ago
     key = f"{chance.getrandbits(64):016x}"
     with host.client(client="soak") as client:
         opened = [client.get("open_session", session=id) for id in again or [None] * SESSIONS]
@@ -89,10 +91,11 @@ def _round(host: HostProcess, chance: random.Random, known: list[str]) -> None:
 
 
 def _at_rest(host: HostProcess) -> State:
-    """Wait until all sessions are released."""
+    """Wait until all sessions are released, and what they held."""
     with host.client(client="soak") as client:
         while client.get("list_sessions", live=True, all=True)["sessions"]:
             time.sleep(0.05)
+    time.sleep(QUIET_S + 1)
     process = Path(f"/proc/{host.process.pid}")
     return State(host.memory(), len(os.listdir(process / "fd")), len(os.listdir(process / "task")))
 

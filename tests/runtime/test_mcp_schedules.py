@@ -82,6 +82,14 @@ def test_a_server_starts_again_when_its_last_process_has_ended(ground: Playgroun
         played(ground, {"do": "call", "at": 0.0}, {"do": "stop", "at": 60.0}, again, seed=seed)
 
 
+def test_a_change_that_a_server_announces_after_its_restart_is_seen(ground: Playground) -> None:
+    """The task that fetched the lists of the process before still waits then."""
+    for seed in range(40):
+        changed, again = {"do": "list_changed", "at": 2.0}, {"do": "list_changed", "on": ["ended", 2, 1]}
+        restart = {"do": "restart", "on": ["changed", 3, 1]}
+        played(ground, {"do": "call", "at": 0.0}, changed, restart, again, seed=seed)
+
+
 # Races that are put back in.
 
 

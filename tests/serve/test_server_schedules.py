@@ -43,6 +43,17 @@ def test_schedules_keep_all_rules(ground: Playground, permute: bool) -> None:
     assert [one for one in broken if one[1]] == []
 
 
+def test_a_client_that_attaches_again_in_an_answer_does_not_get_its_pieces_twice(ground: Playground) -> None:
+    """It resumes where it was when it sent the command; until the response it gets more pieces."""
+    plain = {**ground.case(0), "clients": 1, "scopes": ["admin"], "slow": [0], "stall": 0.2, "extensions": "none"}
+    plain["answers"] = [{"blocks": [{"text": [*"abcdefgh"]}], "delayMs": 30}]
+    opened = {"do": "open_session", "client": 0, "n": 0, "pick": 1, "at": 0.0}
+    prompt = {"do": "prompt", "client": 0, "n": 1, "pick": 0, "at": 5.0}
+    for seed in range(60):
+        attach = {"do": "attach", "client": 0, "n": 2, "pick": 1, "on": ["message_update", 1 + seed % 4, seed % 3]}
+        assert ground.play({**plain, "seed": seed, "operations": [opened, prompt, attach]}).problems == []
+
+
 def hold_nothing(self: LiveSessions, live: Any, clients: int) -> None:
     """In the place of LiveSessions._hold."""
 

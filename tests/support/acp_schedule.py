@@ -229,6 +229,8 @@ class AcpStage(Stage):
                 return
             readable = self._reading_on.is_set() and not self.case["slow"]
             if not attempt and readable and not self._runs() and not self._waits_for_the_user():
+                await asyncio.sleep(5.0)  # the last response may be on its way
+            if not attempt and readable and self._pending() and not self._runs() and not self._waits_for_the_user():
                 self.problem("hang", f"nothing runs, and these wait: {[one.method for one in self._pending()]}")
             self._reading_on.set()
             for session in self._sessions:

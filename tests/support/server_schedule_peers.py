@@ -252,7 +252,8 @@ class Connection:
         attached.last = record["seq"]
         self.streams = {session: known for session, known in self.streams.items() if known != attached.stream}
         self.streams[record["session"]] = self._names[record["session"]] = attached.stream
-        self.peer.folds[attached.stream].apply(record)
+        if self is self.peer.connection:  # a client does not look at what an earlier connection still brings
+            self.peer.folds[attached.stream].apply(record)
         for dialog in record["dialogs"]:
             self.peer.shown(self, attached.stream, dialog)
 
@@ -273,7 +274,8 @@ class Connection:
             self.streams = {session: known for session, known in self.streams.items() if known != attached.stream}
             self.streams[record["sessionId"]] = self._names[record["sessionId"]] = attached.stream
         fold = self.peer.folds[attached.stream]
-        fold.apply(record)
+        if self is self.peer.connection:
+            fold.apply(record)
         if fold.gaps:
             self.stage.problem("text", fold.gaps.pop())
         if record["type"] == "extension_ui_request" and record["method"] in DIALOGS:

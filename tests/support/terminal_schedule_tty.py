@@ -97,8 +97,10 @@ class FakeTty:
         count = len(self._input) if self.stage.random.random() < 0.5 else 1
         read, self._input = self._input[:count], self._input[count:]
         self.stage.pressed_at = read[-1][0]
-        self.stage.pressed = b"".join(data for _, data in read)
-        return self.stage.pressed
+        data = b"".join(data for _, data in read)
+        # An Escape that was the last key before is handled with these.
+        self.stage.pressed = b"\x1b" + data if self.stage.pressed.endswith(b"\x1b") else data
+        return data
 
     def has_input(self) -> bool:
         return bool(self._input)

@@ -86,6 +86,7 @@ class Sessions:
         self._loader = loader
         self._collector = GarbageCollector()
         self._open: dict[str, AcpSession] = {}
+        self._closing: dict[AcpSession, asyncio.Task[None]] = {}
         self._runners: dict[str, PromptRunner] = {}
         self._locks = WeakValueDictionary[str, asyncio.Lock]()  # one request at a time opens or removes a session
 
@@ -113,6 +114,8 @@ class Sessions:
         async with self._locks.setdefault(id, asyncio.Lock()):
             if (session := self._open.get(id)) is not None:
                 return session
+            if closing := [task for session, task in self._closing.items() if session.id == id]:
+                await asyncio.wait(closing)  # its file is locked until then
             _check_folder(cwd)
             if not _ID.fullmatch(id):
                 raise unknown_session(id)
@@ -138,10 +141,10 @@ class Sessions:
         try:
             await session.ready()
         except (ExtensionFailure, UsageError) as error:
-            await session.close()
+            await self._close(session)
             raise failed(str(error)) from None
         except BaseException:
-            await session.close()
+            await self._close(session)
             raise
         self._open[session.id] = session
         self._runners[session.id] = PromptRunner(session)
@@ -203,20 +206,27 @@ class Sessions:
         await self._close(self.get(id))
 
     async def _close(self, session: AcpSession) -> None:
+        """Close a session. It is closed even if the request is cancelled meanwhile."""
         self._open.pop(session.id, None)
         self._runners.pop(session.id, None)
-        await session.close()
+        if (closing := self._closing.get(session)) is None:
+            closing = self._closing[session] = asyncio.create_task(session.close())
+            closing.add_done_callback(lambda done: self._closed(session))
+        await asyncio.shield(closing)
+
+    def _closed(self, session: AcpSession) -> None:
+        del self._closing[session]
         asyncio.get_running_loop().call_soon(gc.collect)  # a session is full of reference cycles
 
     def _collect_garbage(self) -> None:
         asyncio.get_running_loop().call_soon(self._collector.settled, "")
 
     async def close_all(self) -> None:
-        await asyncio.gather(*(self._close(session) for session in list(self._open.values())))
+        await asyncio.gather(*(self._close(session) for session in [*self._open.values(), *self._closing]))
 
     def kill(self) -> None:
         """Kill every process of every session."""
-        for session in self._open.values():
+        for session in (*self._open.values(), *self._closing):
             session.handle.kill()
 
     async def reload_keys(self) -> bool:

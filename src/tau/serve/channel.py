@@ -149,9 +149,11 @@ class Channel:
         if self.outgoing.closed or live.ended:
             raise CommandError(f"Session {live.id} was closed.")
         early: list[EarlyLine] = []
+        sent = 0
         if (previous := self.attachments.get(live.stream.id)) is not None:
             early = previous.take_early()
             self.detach(previous)
+            sent = previous.reader.cursor
         greeting = self.greeting
         attachment = Attachment(
             self._host,
@@ -165,6 +167,7 @@ class Channel:
             waits=greeting.waits,
             lends=self.kind != "http",
         )
+        attachment.reader.sent = sent
         attached = attachment.attach(after, entry)
         if attached.resumed:
             self._host.metrics.attached["tail"] += 1

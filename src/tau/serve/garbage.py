@@ -2,21 +2,24 @@
 
 The process starts with thresholds that nearly turn Python's own collections off (`run_and_exit`). A session that is
 closed is a cycle, and every failed tool call is one. Young objects are collected often; all objects rarely, because
-that takes time with many live sessions.
+that takes time with many live sessions: after many closed sessions, or when no other was closed for a while.
 """
 
 from __future__ import annotations
 
+import asyncio
 import gc
 
 RUNS_PER_YOUNG = 50
 CLOSED_PER_FULL = 50
+QUIET_S = 5.0  # after the last closed session
 
 
 class CycleCollector:
     def __init__(self) -> None:
         self._settled = 0
         self._closed = 0
+        self._quiet: asyncio.TimerHandle | None = None
 
     def settled(self) -> None:
         """A prompt has settled."""
@@ -26,7 +29,17 @@ class CycleCollector:
     def closed(self) -> None:
         """A session was closed."""
         self._closed += 1
-        gc.collect(2 if self._closed % CLOSED_PER_FULL == 0 else 0)
+        if self._quiet is not None:
+            self._quiet.cancel()
+        if self._closed % CLOSED_PER_FULL == 0:
+            self._full()
+        else:
+            gc.collect(0)
+            self._quiet = asyncio.get_running_loop().call_later(QUIET_S, self._full)
+
+    def _full(self) -> None:
+        self._quiet = None
+        gc.collect()
 
 
 CYCLES = CycleCollector()  # garbage belongs to the process

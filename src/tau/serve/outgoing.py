@@ -75,6 +75,7 @@ class StreamReader:
         self.envelope = envelope
         self.cursor = cursor
         self.wake = wake
+        self.sent = 0  # the number up to which the channel was sent records before it was attached again
         self.due: SnapshotReason | None = None  # a snapshot has to be sent first
         self.next_piece = 0.0  # time before which no pieces are sent
         self._snapshot = snapshot
@@ -91,7 +92,9 @@ class StreamReader:
             self._has_read()
             return line + b"\n"
         while self.cursor < upto:
-            data, self.cursor, pieces = stream.batch(self.cursor, upto, self.envelope)
+            # Pieces that the client has are not merged with those it does not have, so it can tell them by number.
+            end = self.sent if self.cursor < self.sent < upto else upto
+            data, self.cursor, pieces = stream.batch(self.cursor, end, self.envelope)
             self._has_read()
             if pieces:
                 self.next_piece = now + max(self._pace_s, pieces / SNAPSHOT_BYTES_PER_S)

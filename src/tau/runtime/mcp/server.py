@@ -329,7 +329,7 @@ class McpServer:
         if method in ("notifications/tools/list_changed", "notifications/prompts/list_changed"):
             self._stale = True
             if self._connected is not None and (self._refreshing is None or self._refreshing.done()):
-                self._refreshing = asyncio.create_task(self._refresh(self._connected))
+                self._refreshing = asyncio.create_task(self._refresh())
                 self._keep(self._refreshing)
         elif method == "notifications/message":
             self._environment.log_message(self.config, params)
@@ -346,18 +346,19 @@ class McpServer:
         self._crashes.append(self._environment.now())
         self._set("failed" if self._gave_up else "stopped", self._environment.hide(self.config, str(error)))
 
-    async def _refresh(self, connected: Connected) -> None:
-        """Fetch the lists again, as long as the server says that they have changed."""
-        while self._stale and self._connected is connected:
+    async def _refresh(self) -> None:
+        """Fetch the lists again, as long as the server says that they have changed; also after a restart of it."""
+        while self._stale and (connected := self._connected) is not None:
             self._stale = False
             try:
                 listing = await fetch_listing(connected, self.config.startup_timeout, self._environment.now())
             except Exception as error:
                 self.noted(f"its lists could not be fetched again: {error}")
-                return
-            self._use_listing(listing)
-            self._environment.changed(self)
-            await self._environment.save(self.config, listing)
+            else:
+                if self._connected is connected:
+                    self._use_listing(listing)
+                    self._environment.changed(self)
+                    await self._environment.save(self.config, listing)
             await asyncio.sleep(REFRESH_INTERVAL_S)
 
     def _use_listing(self, listing: Listing) -> None:
