@@ -20,6 +20,9 @@ async def echo(scope: Any, receive: Any, respond: Any) -> None:
         await receive()
         await respond({"type": "websocket.accept", "subprotocol": "tau.v1"})
         while (message := await receive())["type"] == "websocket.receive":
+            if message.get("text") == "much":
+                await respond({"type": "websocket.send", "text": "x" * 20_000_000})
+                continue
             if message.get("text") == "prove":
                 scope["extensions"][EXTENSION].prove()
             await respond({"type": "websocket.send", "text": str(len(message.get("text") or ""))})
@@ -291,5 +294,28 @@ def test_a_websocket_that_answers_no_ping_is_closed() -> None:
             await client.send("still here")  # this one has answered its pings
             assert await client.recv() == "10"
             await client.close()
+
+    asyncio.run(run())
+
+
+def test_a_websocket_that_is_half_closed_does_not_disturb_the_end() -> None:
+    """Its client has sent a close frame, but does not read what was sent before."""
+
+    async def run() -> None:
+        async with listening(echo) as (port, listener):
+            head = request("GET", "/v1/ws", port, "Upgrade: websocket", "Sec-WebSocket-Version: 13")
+            head = head.replace(b"Connection: close", b"Connection: Upgrade")
+            head = head[:-2] + b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Protocol: tau.v1\r\n\r\n"
+            reader, writer = await send(port, head)
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"\x81\x84\x00\x00\x00\x00much")  # masked with zeros
+            await reader.readexactly(1000)
+            writer.write(b"\x88\x80\x00\x00\x00\x00")
+            other = await _connect(port)
+            await other.send("hello")
+            assert await other.recv() == "5"
+            await listener.close()
+            with pytest.raises(ConnectionClosed):
+                await other.recv()
 
     asyncio.run(run())

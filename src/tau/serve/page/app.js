@@ -195,6 +195,7 @@ async function statusChanged(now) {
   status = now;
   root.dataset.connection = now.state;
   if (now.state === "online") {
+    loadList(false); // the host answers while this is drawn
     root.dataset.scope = connection.hello.scope;
     $("host").textContent = `tau ${connection.hello.tau}`;
     if (first) {
@@ -204,7 +205,6 @@ async function statusChanged(now) {
       routed();
     }
     questions.retry();
-    loadList(false);
     if (stored) openSession(session.id);
   }
   showBanner();

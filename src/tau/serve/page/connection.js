@@ -9,6 +9,7 @@ export const ROOT = new URL("..", import.meta.url);
 const STORED = `tau.login ${ROOT.pathname}`;
 const SESSION_ONLY = `tau.session-only ${ROOT.pathname}`;
 const VERSION = 1;
+const OPEN = 1; // the state of a WebSocket
 const FIRST_DELAY_MS = 250;
 const MAX_DELAY_MS = 10_000;
 const HELLO_TIMEOUT_MS = 15_000;
@@ -30,8 +31,25 @@ const MESSAGES = new Set(["prompt", "steer", "follow_up"]); // the host knows th
 
 // Logins
 
+// The first login and the first socket are begun here, while the browser still loads the other modules.
+let firstSocket = codeIn(location.hash) || storedLogin() ? newSocket() : null;
+let firstLogin = findLogin().finally(() => storedLogin() || takeFirstSocket()?.close());
+firstLogin.catch(() => null); // login() reports it
+
+function takeFirstSocket() {
+  const socket = firstSocket;
+  firstSocket = null;
+  return socket;
+}
+
 // Takes a code out of the address, or the login that is stored. Returns {token, name, scope}, or null without either.
-export async function login() {
+export function login() {
+  const found = firstLogin ?? findLogin();
+  firstLogin = null;
+  return found;
+}
+
+async function findLogin() {
   const code = codeIn(location.hash);
   if (code === null) return storedLogin();
   history.replaceState(history.state, "", location.pathname + location.search);
@@ -134,6 +152,17 @@ export class HttpError extends Error {
 }
 
 // The connection
+
+// Null if the browser refuses it.
+function newSocket() {
+  const address = new URL("v1/ws", ROOT);
+  address.protocol = address.protocol.replace("http", "ws");
+  try {
+    return new WebSocket(address, ["tau.v1"]);
+  } catch {
+    return null;
+  }
+}
 
 export class Connection {
   #login;
@@ -255,7 +284,9 @@ export class Connection {
     if (!socket) return void this.#chooseTransport().then(() => this.#connectLater(""));
     this.#socket = socket;
     this.#expect(HELLO_TIMEOUT_MS);
-    socket.onopen = () => socket.send(JSON.stringify(this.#greeting()));
+    const greet = () => socket.send(JSON.stringify(this.#greeting()));
+    if (socket.readyState === OPEN) greet();
+    else socket.onopen = greet;
     socket.onmessage = ({data}) => socket === this.#socket && this.#receive(data);
     socket.onclose = ({code, reason}) => socket === this.#socket && this.#lost(code, reason);
   }
@@ -264,13 +295,8 @@ export class Connection {
   #open() {
     this.#viaHttp = Boolean(this.#HttpSocket);
     if (this.#viaHttp) return new this.#HttpSocket((path, options) => ask(path, options, this.#login.token));
-    const address = new URL("v1/ws", ROOT);
-    address.protocol = address.protocol.replace("http", "ws");
-    try {
-      return new WebSocket(address, ["tau.v1"]);
-    } catch {
-      return null;
-    }
+    const first = takeFirstSocket();
+    return first && first.readyState <= OPEN ? first : newSocket();
   }
 
   // An attempt has failed. As long as no WebSocket has worked, the next one is made without, or with one again.
