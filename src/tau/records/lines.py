@@ -107,7 +107,7 @@ class PromptText(Value, gc=False, tag_field="type", tag="text"):
 
 
 class PromptMessage(Value, gc=False, tag_field="role", tag="user"):
-    content: list[PromptText]
+    content: tuple[PromptText]
 
 
 class PromptLine(Value, gc=False, tag_field="type", tag="message"):
@@ -124,10 +124,13 @@ def prompt_points(lines: Sequence[bytes]) -> list[bytes] | None:
     them does not have the usual form.
     """
     found = decode_lines(PromptLine, b"\n".join(lines))
-    if found is None or len(found) != len(lines) or any([len(line.message.content) != 1 for line in found]):
+    if found is None or len(found) != len(lines):
         return None
     points = [b'{"entryId":%b,"text":%b}' % (line.id, line.message.content[0].text) for line in found]
     # The first such place is the end of the id, because quotes inside it are escaped: so every text is a string.
+    # With an id of eight letters it is known.
+    if all([point.startswith(b'","text":"', 20) for point in points]):
+        return points
     return points if all([0 < point.find(b'","text":"') == point.find(b'","text":') for point in points]) else None
 
 

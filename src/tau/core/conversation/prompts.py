@@ -44,13 +44,20 @@ class PromptIndex:
 
     def add(self, ats: Sequence[int], lines: Sequence[bytes], searched: int) -> None:
         """Add the user messages among these positions and lines; `searched` is the number of entries up to the last."""
-        for at, point in zip(ats, points_of(lines), strict=True):
+        points = points_of(lines)
+        sizes = [len(point) for point in points]
+        self._searched = searched
+        if sizes and min(sizes) > 0 and max(sizes) <= KEPT_POINT_BYTES and (size := sum(sizes)) <= self._room:
+            self._ats.extend(ats)
+            self._points += points
+            self._room -= size
+            return
+        for at, point in zip(ats, points, strict=True):
             if point:
                 is_kept = len(point) <= min(KEPT_POINT_BYTES, self._room)
                 self._ats.append(at)
                 self._points.append(point if is_kept else b"")
                 self._room -= len(point) if is_kept else 0
-        self._searched = searched
 
     def update(self, lines: FileLines) -> None:
         """Search the entries that were added since the last call."""
