@@ -3,8 +3,9 @@
     python tests/long/host_soak.py [SECONDS] [--seed SEED]
 
 Each round opens some sessions, runs prompts in them, loses connections in the middle, comes back, and leaves. There
-are a thousand sessions; when all exist, they are opened again. Sessions are released after a tenth of a second without
-clients. In the end, memory, descriptors and threads must be what they were after the first rounds.
+are a thousand sessions; when all exist, they are opened again, and after a few prompts new ones take the place of the
+old. Sessions are released after a tenth of a second without clients. In the end, memory, descriptors and threads must
+be what they were when all sessions had been opened again for the first time.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import random
 import sys
 import tempfile
 import time
+from collections import deque
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -26,9 +28,9 @@ from support.rpc_process import calls
 from tau.serve.garbage import QUIET_S
 
 SECONDS = 3600.0
-WARM_ROUNDS = 30
 SESSIONS = 5  # of a round
 ALL_SESSIONS = 1000
+PROMPTS = 4  # of a session, before it is deleted
 ANSWERS: tuple[Json, ...] = (
     {"blocks": [{"text": [f"word {at} " for at in range(20)]}], "delayMs": 1},
     calls("echo one"),
@@ -54,28 +56,42 @@ class Soaked(NamedTuple):
         return self.after.memory / self.before.memory - 1
 
 
-def run(folder: Path, seconds: float, seed: int = 0) -> Soaked:
+class Known(NamedTuple):
+    id: str
+    file: Path
+    prompts: int
+
+
+def run(folder: Path, seconds: float, seed: int = 0, all_sessions: int = ALL_SESSIONS) -> Soaked:
     chance = random.Random(seed)
     until = time.monotonic() + seconds
-    rounds, before = 0, State(0, 0, 0)
-    known: list[str] = []
+    rounds, before, warm = 0, State(0, 0, 0), 2 * all_sessions // SESSIONS
+    known: deque[Known] = deque()
     with HostProcess(folder, *ANSWERS, args=("--no-tcp", "--idle", "0.1")) as host:
-        while time.monotonic() < until or rounds <= WARM_ROUNDS:
-            _round(host, chance, known)
+        while time.monotonic() < until or rounds <= warm:
+            _round(host, chance, known, all_sessions)
             rounds += 1
-            if rounds == WARM_ROUNDS:
+            if rounds == warm:
                 before = _at_rest(host)
         after = _at_rest(host)
     return Soaked(rounds, rounds * SESSIONS, before, after)
 
 
-def _round(host: HostProcess, chance: random.Random, known: list[str]) -> None:
-    again = known[:SESSIONS] if len(known) >= ALL_SESSIONS else []
-    known[:] = known[len(again) :] + again  # in turn: each has ended long ago
+def _round(host: HostProcess, chance: random.Random, known: deque[Known], all_sessions: int) -> None:
+    # In turn: what is opened again has ended long ago.
+    again = [known.popleft() for _ in range(SESSIONS)] if len(known) >= all_sessions else []
+    for old in [one for one in again if one.prompts == PROMPTS]:
+        again.remove(old)
+        old.file.unlink()
     key = f"{chance.getrandbits(64):016x}"
     with host.client(client="soak") as client:
-        opened = [client.get("open_session", session=id) for id in again or [None] * SESSIONS]
-        known += [] if again else [one["session"] for one in opened]
+        opened = [client.get("open_session", session=one.id) for one in again]
+        opened += [client.get("open_session") for _ in range(SESSIONS - len(again))]
+        prompts = [*(one.prompts for one in again), *[0] * SESSIONS]
+        known.extend(
+            Known(one["session"], Path(one["sessionFile"]), count + 1)
+            for one, count in zip(opened, prompts, strict=False)
+        )
         for one in opened:
             client.get("prompt", session=one["session"], message="go", key=key)
         client.socket.settimeout(0.02)
