@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 
@@ -62,6 +63,36 @@ def test_an_address_of_an_authorization_server_that_must_not_be_used_ends_the_lo
         with pytest.raises(LoginError):
             asyncio.run(McpLogin(configured(server.url), {}).run(never))
         assert server.token_requests == []
+
+
+@pytest.mark.parametrize(
+    ("announced", "redirected", "refused"),
+    [
+        (True, None, False),
+        (False, {}, False),
+        (True, {}, True),
+        (True, {"iss": "https://elsewhere.example"}, True),
+        (False, {"iss": "https://elsewhere.example"}, True),
+    ],
+)
+def test_an_answer_of_another_authorization_server_ends_the_login(
+    announced: bool, redirected: dict[str, str] | None, refused: bool
+) -> None:
+    """RFC 9207: a server that announces `iss` says it in every answer."""
+
+    async def follow(url: str) -> None:
+        await asyncio.to_thread(lambda: urlopen(url, timeout=WITHIN).read())
+
+    with McpHttpServer(oauth=True) as server:
+        server.metadata = {"authorization_response_iss_parameter_supported": announced}
+        server.redirected = server.redirected if redirected is None else redirected
+        login = McpLogin(configured(server.url), {}).run(follow)
+        if refused:
+            with pytest.raises(LoginError, match="comes from another server"):
+                asyncio.run(login)
+        else:
+            assert asyncio.run(login)[0].access
+        assert len(server.token_requests) == (not refused)
 
 
 def test_a_device_login_shows_only_addresses_of_web_pages() -> None:

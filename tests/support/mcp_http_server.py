@@ -43,6 +43,7 @@ class McpHttpServer:
         self.revoked: list[str] = []
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"mcp": self}))
         self._server.daemon_threads = True
+        self.redirected = {"iss": self.origin}  # what its answers say besides the code
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
@@ -246,7 +247,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def authorize(self, asked: dict[str, str]) -> None:
         assert asked["code_challenge_method"] == "S256" and asked["resource"] == self.mcp.url
-        back = urlencode({"code": "the-code", "state": asked["state"], "iss": self.mcp.origin})
+        back = urlencode({"code": "the-code", "state": asked["state"], **self.mcp.redirected})
         self.reply(302, {}, {"location": f"{asked['redirect_uri']}?{back}"})
 
     def token(self, body: bytes) -> None:

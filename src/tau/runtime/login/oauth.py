@@ -64,10 +64,17 @@ class OAuthFlow:
         self._environment = environment
         self._secret = resolve_value(client.client_secret, environment) if client.client_secret else None
 
-    async def authorize(self, show_url: Callable[[str], Awaitable[None]], pasted: Paste | None = None) -> OAuthLogin:
+    async def authorize(
+        self,
+        show_url: Callable[[str], Awaitable[None]],
+        pasted: Paste | None = None,
+        *,
+        names_issuer: bool = False,
+    ) -> OAuthLogin:
         """Log in with a browser: `show_url` opens the address of the login page.
 
-        `pasted` asks for the address where a browser on another machine ends.
+        `pasted` asks for the address where a browser on another machine ends. `names_issuer`: the server has announced
+        that every answer says who gives it (RFC 9207), so one that does not is refused.
         """
         if self._client.authorization_url is None:
             raise LoginError("This provider has no authorizationUrl.")
@@ -75,7 +82,8 @@ class OAuthFlow:
         async with RedirectListener(self._client.redirect_uri, state) as listener:
             await show_url(self._authorization_url(verifier, state, listener.redirect_uri))
             answer = await listener.received(pasted)
-        if self._client.issuer is not None and answer.get("iss", self._client.issuer) != self._client.issuer:
+        expected = self._client.issuer
+        if expected is not None and answer.get("iss", None if names_issuer else expected) != expected:
             raise LoginError("The answer to the login comes from another server than the one that was asked.")
         if "code" not in answer:
             raise LoginError(f"The login was refused: {_error_text(answer, (verifier, state))}")

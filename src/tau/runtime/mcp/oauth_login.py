@@ -64,7 +64,9 @@ class McpLogin:
             resource=self._config.url,
             issuer=str(server.get("issuer") or issuer),
         )
-        return await OAuthFlow(client, self._environment).authorize(show_url, pasted), client
+        names_issuer = server.get("authorization_response_iss_parameter_supported") is True
+        flow = OAuthFlow(client, self._environment)
+        return await flow.authorize(show_url, pasted, names_issuer=names_issuer), client
 
     async def revoke(self, entry: Mapping[str, Any]) -> str:
         """Revoke stored tokens, where the server offers that. Returns why it failed; empty if it did not."""
