@@ -13,7 +13,6 @@ from typing import Any
 
 from uvicorn.config import Config
 from uvicorn.server import ServerState
-from websockets.exceptions import InvalidState
 
 from tau.errors import UsageError
 from tau.serve.request_checks import MAX_BODY_BYTES
@@ -104,8 +103,7 @@ class Listener:
         """End all connections. Requests in progress have CLOSE_TIMEOUT_S to finish."""
         self.stop_accepting()
         for connection in list(self._state.connections):
-            with suppress(InvalidState):  # a WebSocket that is being closed already
-                connection.shutdown()
+            connection.shutdown()
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_TIMEOUT_S):
                 while self._state.tasks:

@@ -182,6 +182,10 @@ class LimitedWebSocket(WebSocketsSansIOProtocol):
             if self.transport.get_write_buffer_size():  # the client does not read: closing would wait for it
                 self.transport.abort()
 
+    def shutdown(self) -> None:
+        if not self.transport.is_closing():  # uvicorn fails if the client has said goodbye, and still has to read
+            super().shutdown()
+
     def abort(self) -> None:
         self.transport.abort()
 
