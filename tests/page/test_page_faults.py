@@ -26,6 +26,18 @@ window.WebSocket = class {
   close() {}
 };
 """
+# The first answer with cards never ends, as Chromium does with one that is cut off while a page is frozen.
+ENDLESS_CARDS = """
+const real = window.fetch;
+let endless = 1;
+window.fetch = (url, options) => {
+  if (!String(url).includes("/cards?") || !endless--) return real(url, options);
+  const body = new ReadableStream({start(controller) {
+    options.signal?.addEventListener("abort", () => controller.error(options.signal.reason));
+  }});
+  return Promise.resolve(new Response(body));
+};
+"""
 # A level is readable as a whole beside the mark of the picker.
 PICKER_HAS_ROOM = """(() => {
   const select = document.getElementById("thinking");
@@ -73,6 +85,19 @@ def test_the_page_works_without_websockets(tab: Tab, serve: Hosts) -> None:
     tab.run("document.getElementById('close').click()")
     tab.until("document.documentElement.dataset.session === ''")
     assert host.server.host.live(other) is None
+
+
+def test_a_transcript_that_was_cut_off_is_read_again_with_the_next_connection(tab: Tab, serve: Hosts) -> None:
+    host = serve({"text": "good morning"})
+    session = host.open()
+    tab.ask("Page.addScriptToEvaluateOnNewDocument", source=ENDLESS_CARDS)
+    tab.visit(host.login_url())
+    tab.until("document.documentElement.dataset.connection === 'online'")
+    tab.run(f"location.hash = '#s={session}'")
+    tab.until(f"document.documentElement.dataset.session === '{session}'")
+    host.cut()
+    host.run(session, "while it sleeps")
+    tab.until("document.getElementById('log').textContent.includes('good morning')")
 
 
 def test_cards_that_are_far_from_the_reader_are_dropped_and_come_back(tab: Tab, serve: Hosts) -> None:

@@ -182,6 +182,7 @@ export class Connection {
   #ids = 0;
   #name = `page ${randomText()}`;
   #listeners = new AbortController();
+  #reading = new AbortController(); // what is read by HTTP
 
   constructor(login, {onRecord, onStatus, onRefused}) {
     this.#login = login;
@@ -260,16 +261,18 @@ export class Connection {
     this.#connect();
   }
 
+  // Fails with the connection: a page that was asleep may wait for ever for the rest of an answer.
   async get(path) {
-    return readJson(await this.#fetch(path));
+    const answer = await this.#fetch(path, {signal: this.#reading.signal});
+    return answer.json();
   }
 
   async blob(path) {
     return (await this.#fetch(path)).blob();
   }
 
-  async #fetch(path) {
-    const answer = await ask(path, {}, this.#login.token);
+  async #fetch(path, options = {}) {
+    const answer = await ask(path, options, this.#login.token);
     if (answer.ok) return answer;
     if (answer.status === 401) this.#refuse();
     throw new HttpError(answer.status, (await readJson(answer)).error ?? `The host answered with status ${answer.status}.`);
@@ -327,9 +330,10 @@ export class Connection {
     this.#websocketWorks ||= !this.#viaHttp;
     this.#delay = 0;
     this.#socket.send(JSON.stringify({id: "watch", type: "watch_sessions", enabled: true}));
+    const unanswered = [...this.#pending.values()];
     this.#status("online");
     if (this.#attached) this.#sendAttach();
-    for (const waiting of this.#pending.values()) {
+    for (const waiting of unanswered) {
       // What is for the attached session is repeated when the host has said whether its stream is the same.
       if (!waiting.followed || !this.#attached) this.#write(waiting);
     }
@@ -411,6 +415,8 @@ export class Connection {
 
   #drop() {
     clearTimeout(this.#patience);
+    this.#reading.abort();
+    this.#reading = new AbortController();
     const socket = this.#socket;
     this.#socket = null;
     this.#online = false;
