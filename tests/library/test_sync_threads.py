@@ -242,11 +242,15 @@ def when_started(act):
 """
 
 
+# Python 3.12 and later warn of forks in a process with threads, which is what these programs do.
+FORKS = ("-W", "ignore:This process:DeprecationWarning")
+
+
 def run_program(folder: Path, body: str, *options: str) -> tuple[int, str, str]:
     source = PROGRAM + textwrap.dedent(body)
     environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
-        [sys.executable, *options, "-c", source, str(folder)],
+        [sys.executable, *FORKS, *options, "-c", source, str(folder)],
         env=environment,
         capture_output=True,
         text=True,

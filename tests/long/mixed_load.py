@@ -1,10 +1,11 @@
 """Mixed load: RPC, the server, ACP and fleets at once, with faults, for hours, in runs that can be continued.
 
-    python tests/long/mixed_load.py --hours 2 --state mixed.json      (make mixed-load)
+    python tests/long/mixed_load.py --hours 2      (make mixed-load)
 
 Each front end has a lane in a process of its own (tests/long/mixed_lanes.py). A run consists of segments; after each,
 the figures are added to the state file. A run that is started with the same state file goes on from there, so that six
-hours can be done in three runs. A segment that is interrupted does not count.
+hours can be done in three runs, also on several machines: by default it is a file of the repository. A segment that is
+interrupted does not count.
 
 Counted are acknowledged entries that are lost, answers that came later than five seconds (without the time in which
 this machine did nothing for the lane), memory for each prompt, and descriptors, threads and processes that are left.
@@ -24,10 +25,12 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from gate import records
 from gate.figure import Figure
 from long.mixed_lanes import LANES
 from long.soak import in_a_namespace
 
+FILE = Path(__file__).with_name("mixed_load.json")
 MAX_HOURS = 2.0  # of one run
 SEGMENT_S = 1200.0
 MORE_TIME_S = 900.0  # for a lane to end
@@ -47,7 +50,9 @@ class State:
 
     def add(self, seconds: float, lanes: dict[str, Json]) -> None:
         self.content["seconds"] += seconds
-        self.content["runs"].append({"at": time.strftime("%Y-%m-%d %H:%M:%S"), "seconds": round(seconds)})
+        self.content["runs"].append(
+            {"at": time.strftime("%Y-%m-%d %H:%M:%S"), "seconds": round(seconds), "commit": records.commit()}
+        )
         for name, found in lanes.items():
             known = self.content["lanes"].setdefault(name, {})
             for what, value in found.items():
@@ -127,7 +132,7 @@ def table(state: State) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hours", type=float, default=MAX_HOURS, help=f"of this run, at most {MAX_HOURS:g}")
-    parser.add_argument("--state", type=Path, default=Path("mixed-load.json"))
+    parser.add_argument("--state", type=Path, default=FILE)
     parser.add_argument("--segment", type=float, default=SEGMENT_S, help="seconds")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", nargs="+", choices=LANES, default=[*LANES])

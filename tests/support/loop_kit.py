@@ -255,7 +255,9 @@ class Stage:
     def new_draft(self) -> Draft:
         return new_draft()
 
-    async def stream_answer(self, messages: Iterable[StoredMessage], draft: Draft) -> AsyncIterator[Sequence[Any]]:
+    async def stream_answer(
+        self, messages: Iterable[StoredMessage], draft: Draft, relay: Callable[[Sequence[Any]], bool]
+    ) -> AsyncIterator[Sequence[Any]]:
         self.told.asked.append(list(messages))
         if not self._answers:
             raise ModelError("the script is over", transient=False)

@@ -34,7 +34,7 @@ def test_debug_writes_the_screen_to_a_private_file(tmp_path: Path) -> None:
         tau.wait("On the screen")
         tau.settle()
         tau.send("/debug")
-        tau.wait("tau-debug.log")
+        tau.wait("look at it before you send it")
     file = tmp_path / "agent" / "tau-debug.log"
     assert "On the screen" in file.read_text() and stat.S_IMODE(file.stat().st_mode) == 0o600
 

@@ -19,7 +19,7 @@ from tau.records.base import replace
 from tau.records.models import Model
 
 if TYPE_CHECKING:
-    from tau.llm.types import Decoder, Reader
+    from tau.llm.types import Decoder, Reader, Relay
 
 MAX_QUOTED_BYTES = 4096
 
@@ -60,9 +60,12 @@ async def stream(
         secrets += [*header_secrets(request.headers), *url_secrets(request.url)]
         beginning: bytes | None = None
         decoder, reader = api.decoder(), api.reader(draft)
+        left: list[tuple[list[ModelResult], Exception | None]] = []  # by `consume`
+        if (relay := environment.relay) is not None:
+            request = replace(request, consume=lambda chunk: _relayed(chunk, decoder, reader, relay, left))
         async with aclosing(environment.transport.post(request)) as chunks:
             async for chunk in chunks:
-                results, problem = _read(chunk, decoder, reader)
+                results, problem = left.pop() if left else _read(chunk, decoder, reader)
                 if beginning is None:
                     beginning = chunk[:MAX_QUOTED_BYTES]
                     yield [ResponseStarted()]
@@ -86,7 +89,26 @@ def _not_a_stream(body: bytes) -> ModelError:
     return ModelError(f"The model server answered with JSON instead of an event stream: {text}", transient=transient)
 
 
-def _read(chunk: bytes, decoder: Decoder, reader: Reader) -> tuple[list[ModelResult], ModelError | None]:
+def _relayed(
+    chunk: bytes,
+    decoder: Decoder,
+    reader: Reader,
+    relay: Relay,
+    left: list[tuple[list[ModelResult], Exception | None]],
+) -> bool:
+    """Pass the results of `chunk` to `relay`. Returns False if it does not take them; then they are in `left`."""
+    results: list[ModelResult] = []
+    try:
+        results, problem = _read(chunk, decoder, reader)
+        if problem is None and (not results or relay(results)):
+            return True
+    except Exception as error:  # the stream raises it
+        problem = error
+    left.append((results, problem))
+    return False
+
+
+def _read(chunk: bytes, decoder: Decoder, reader: Reader) -> tuple[list[ModelResult], Exception | None]:
     """Decode `chunk` up to the end of the answer or the first error. Return the results and the error."""
     results: list[ModelResult] = []
     try:

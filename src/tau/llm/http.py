@@ -93,11 +93,23 @@ class Http:
             _check_type(response.headers)
             decompress = _decompressor(response.headers)
             size, received, seconds = 0, 0, self._first_byte
-            while compressed := response.take() or await self._next_chunk(response, request, seconds):
-                seconds = self._idle
-                received += len(compressed)
+            consume: Callable[[bytes], bool] | None = None
+
+            def consume_counted(chunk: bytes) -> bool:
+                nonlocal received
+                received += len(chunk)
+                return received <= MAX_RESPONSE_BYTES and request.consume is not None and request.consume(chunk)
+
+            while (compressed := response.take() or await self._next_chunk(response, request, seconds, consume)) != b"":
+                if compressed is not None:
+                    received += len(compressed)
                 if received > MAX_RESPONSE_BYTES:  # compressed data may decompress to nothing
                     raise _too_large_error()
+                if compressed is None:
+                    yield b""
+                    continue
+                seconds = self._idle
+                consume = consume_counted if request.consume is not None and _is_plain(response.headers) else None
                 for chunk in decompress(compressed):
                     size += len(chunk)
                     if size > MAX_RESPONSE_BYTES:
@@ -149,10 +161,16 @@ class Http:
             self._context = trusted_certificates()
         return self._context
 
-    async def _next_chunk(self, response: HttpExchange, request: ModelRequest, seconds: float | None) -> bytes:
-        """The next chunk of the body, empty at its end."""
+    async def _next_chunk(
+        self,
+        response: HttpExchange,
+        request: ModelRequest,
+        seconds: float | None,
+        consume: Callable[[bytes], bool] | None = None,
+    ) -> bytes | None:
+        """The next chunk of the body, empty at its end; None if `consume` took it and returned False."""
         try:
-            return await response.read(seconds)
+            return await response.read(seconds, consume)
         except TimeoutError:
             raise _timeout_error(seconds) from None
         except OSError as error:
@@ -274,10 +292,14 @@ def _body_text(body: bytes) -> str:
         return body.decode("utf-8", "replace").strip() or "status code (no body)"
 
 
+def _is_plain(headers: Mapping[str, str]) -> bool:
+    return headers.get("content-encoding", "").strip().lower() in ("", "identity")
+
+
 def _decompressor(headers: Mapping[str, str]) -> Callable[[bytes], Iterator[bytes]]:
     """A function that decompresses data in chunks of limited size."""
-    coding = headers.get("content-encoding", "identity").strip().lower()
-    if coding in ("", "identity"):
+    coding = headers.get("content-encoding", "").strip().lower()
+    if _is_plain(headers):
         return lambda compressed: iter((compressed,))
     if coding not in ("gzip", "x-gzip", "deflate"):
         raise ModelError(

@@ -37,7 +37,8 @@ class NoResponse(BrokenResponse):
 class HttpConnection(asyncio.BufferedProtocol):
     """One connection, for one exchange at a time.
 
-    Data that arrives is handled in a turn: the task that waits for it decodes it before the loop continues. The buffer
+    Data that arrives is handled in a turn: the task that waits for it decodes it before the loop continues, or the
+    exchange's `consume` does, so that the task need not be resumed for every piece of an answer. The buffer
     is reused, because allocating one for every read takes longer than reading a piece of an answer. `read_interval_s`
     is for pieces that come fast (read_pacing.py); 0 reads each as it comes.
     """
@@ -168,6 +169,15 @@ class HttpConnection(asyncio.BufferedProtocol):
         if self._waiting is not None:
             self._waiting.finish()
 
+    def _on_data(self) -> None:
+        waiting, exchange = self._waiting, self._exchange
+        if waiting is None or waiting.done():
+            return
+        if exchange is not None and exchange.consumes():
+            self._deadline = self.deadline_after(exchange.idle_s)
+        else:
+            waiting.finish()
+
     # Callbacks of asyncio.
 
     def connection_made(self, transport: Any) -> None:
@@ -182,7 +192,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self.drop()  # unsolicited data
             return
         self._exchange.feed(bytes(self._buffer[:nbytes]))
-        run_turn(self._loop, self._wake)
+        run_turn(self._loop, self._on_data)
         if self._pacer is not None and self.on_idle is not None and not self.closed:  # else it may be a proxy's answer
             self._pacer.after_read()
 
@@ -229,6 +239,9 @@ class HttpExchange:
         self._request_sent = False
         self._keep_alive = False
         self._failed: OSError | None = None
+        self._consume: Callable[[bytes], bool] | None = None  # of the read in progress
+        self._reader_is_due = False  # `consume` took a chunk and returned False
+        self.idle_s: float | None = None  # for the next chunk
         # The parser looks up its callbacks once. Pieces go directly into the list, for speed.
         self.on_body = self._chunks.append
         self._parser: Any = HttpResponseParser(self)
@@ -252,18 +265,28 @@ class HttpExchange:
                 raise self._failed
             await self._line.wait()
 
-    async def read(self, seconds: float | None = None) -> bytes:
-        """Wait for body data and return it; empty at the end. Raises TimeoutError if it does not come in time."""
+    async def read(self, seconds: float | None = None, consume: Callable[[bytes], bool] | None = None) -> bytes | None:
+        """Wait for body data and return it; empty at the end. Raises TimeoutError if it does not come in time.
+
+        While this waits, `consume` gets the data in a callback. When it returns False, the result is None.
+        """
         deadline: float | None = None
-        while not self._chunks:
-            if self._failed is not None:
-                raise self._failed
-            if self.complete:
-                return b""
-            if deadline is None:
-                deadline = self._line.deadline_after(seconds)
-            await self._line.wait(deadline)
-        return self.take()
+        self._consume, self.idle_s = consume, seconds
+        try:
+            while not self._chunks:
+                if self._failed is not None:
+                    raise self._failed
+                if self.complete:
+                    return b""
+                if deadline is None:
+                    deadline = self._line.deadline_after(seconds)
+                await self._line.wait(deadline)
+                if self._reader_is_due:
+                    self._reader_is_due = False
+                    return None
+            return self.take()
+        finally:
+            self._consume = None
 
     def take(self) -> bytes:
         """Return the body data received so far, without waiting; may be empty."""
@@ -288,6 +311,15 @@ class HttpExchange:
         self._parser = None
 
     # Callbacks of the connection.
+
+    def consumes(self) -> bool:
+        """Pass new data to `consume`. False if the task that waits for it has to be resumed."""
+        if self._consume is None or self.complete or self._failed is not None:
+            return False
+        if not self._chunks:
+            return True
+        self._reader_is_due = not self._consume(self.take())
+        return not self._reader_is_due
 
     def feed(self, data: bytes) -> None:
         if self._failed is not None:

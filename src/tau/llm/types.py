@@ -14,6 +14,7 @@ from tau.records.models import Model, ThinkingLevel
 from tau.wire.sse import SSEDecoder
 
 ModelResult = MessageBegun | ResponseStarted | Update | MessageDone
+Relay = Callable[[Sequence[ModelResult]], bool]
 # Tokens of the context window that an answer never takes: estimates of a conversation may be too low.
 RESERVED_TOKENS = 4096
 # Placeholder for a key where the environment has other credentials.
@@ -119,12 +120,17 @@ def model_headers(model: Model) -> dict[str, str]:
 
 
 class ModelRequest(Value):
-    """An HTTP request. `on_response` is called with status and headers of the response before its body is read."""
+    """An HTTP request. `on_response` is called with status and headers of the response before its body is read.
+
+    `consume` may take chunks of the body, all but the first, in a callback of the event loop, which saves resuming the
+    task that reads the response. If it returns False, that task is resumed with an empty chunk.
+    """
 
     url: str
     headers: dict[str, str]
     body: dict[str, Any]
     on_response: Callable[[int, Mapping[str, str]], Awaitable[None]] | None = None
+    consume: Callable[[bytes], bool] | None = None
 
     def __repr__(self) -> str:
         """Without secrets, for logs."""
@@ -174,7 +180,10 @@ if TYPE_CHECKING:
 
 
 class CallEnvironment(Value):
-    """Dependencies of a model call. `turn` counts earlier calls; llm/scripted.py reads `script`."""
+    """Dependencies of a model call. `turn` counts earlier calls; llm/scripted.py reads `script`.
+
+    `relay` may take results in a callback of the event loop instead of from the stream; it returns False if it did not.
+    """
 
     transport: Transport
     pause: Callable[[float], Awaitable[None]]
@@ -182,6 +191,7 @@ class CallEnvironment(Value):
     script: bytes = b""
     watchers: RequestHooks | None = None
     streams: ExtensionStreams | None = None
+    relay: Relay | None = None
 
 
 class HttpApi(Value):

@@ -34,7 +34,8 @@ MAX_COLLECTED_CHARACTERS = (
 )  # characters of rows; a high limit must not fill the memory with rows that are never shown
 
 WITHOUT_RIPGREP = "Searched without ripgrep: Python regular expressions, slower."
-_NEWLINE_REFUSED = 'the literal "\\n" is not allowed in a regex'  # ripgrep's words
+# ripgrep's words: 14 has them without the apostrophes.
+_NEWLINE_REFUSED = ('the literal "\\n" is not allowed in a regex', "the literal '\"\\n\"' is not allowed in a regex")
 
 _ROW = re.compile(rb"(\d+)([:-])")
 _BINARY = re.compile(rb"(.*): (binary file matches|WARNING: stopped searching) .* offset (\d+)\)", re.DOTALL)
@@ -177,7 +178,7 @@ async def _search(args: dict[str, Any], context: ToolContext, where: SearchTarge
     found = MatchCollector(limit, context_lines, may_be_shown)
     error_text = await run_search(machine, search_command(query, rg), folder, found.take)
     if not found.files:
-        if _NEWLINE_REFUSED in error_text:
+        if any(words in error_text for words in _NEWLINE_REFUSED):
             raise ToolError(NEWLINE_IN_PATTERN)
         if error_text:
             raise ToolError(error_text)

@@ -67,12 +67,12 @@ class FileLines:
 
     def matching(self, pattern: Pattern[bytes], first: int, last: int) -> Iterator[int]:
         """The numbers of the lines of a block that match `pattern`. The others are not even split."""
-        from bisect import bisect_left
-
         read = len(self._starts)
         if first >= read:
             yield from (at for at in range(first, last + 1) if pattern.search(self._added[at - read]))
             return
+        from bisect import bisect_left
+
         block, offset, previous = self.block(first, last), self._starts[first], -1
         for found in pattern.finditer(block):
             at = bisect_left(self._ends, offset + found.start(), first, last)

@@ -64,7 +64,9 @@ class Recorder:
                 await request.on_response(status, headers)
 
         try:
-            async with aclosing(self._transport.post(replace(request, on_response=on_response))) as chunks:
+            async with aclosing(
+                self._transport.post(replace(request, on_response=on_response, consume=None))
+            ) as chunks:
                 async for chunk in chunks:
                     response.portions.append(chunk)
                     yield chunk

@@ -95,7 +95,7 @@ class Backlog:
     def should_delay(self) -> bool:
         """True if the only item is a snapshot that would exceed SNAPSHOT_BYTES_PER_S."""
         items = self.items
-        return len(items) == 1 and isinstance(items[0], Update) and self._now() < self.next_update
+        return self.next_update > 0 and len(items) == 1 and type(items[0]) is Update and self._now() < self.next_update
 
     def take(self) -> bytes:
         """Take the next batch of records as bytes. Updates are encoded only here, when no more can be merged into
@@ -144,7 +144,8 @@ class Backlog:
                 del self._progress[item.event.tool_call_id]
             return event_json(item.event)
         line = item.wire_json(snapshots=self._dialect.snapshots, extras=self._dialect.extras)
-        self.next_update = self._now() + len(line) / SNAPSHOT_BYTES_PER_S
+        if self._dialect.snapshots:
+            self.next_update = self._now() + len(line) / SNAPSHOT_BYTES_PER_S
         return line
 
 

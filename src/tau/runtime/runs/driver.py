@@ -59,7 +59,11 @@ if TYPE_CHECKING:
 
         def new_draft(self) -> Draft: ...
 
-        def stream_answer(self, messages: Iterable[StoredMessage], draft: Draft) -> AsyncIterator[Sequence[Any]]: ...
+        def stream_answer(
+            self, messages: Iterable[StoredMessage], draft: Draft, relay: Callable[[Sequence[Any]], bool]
+        ) -> AsyncIterator[Sequence[Any]]:
+            """Stream results. Those that `relay` takes, in a callback of the event loop, are not yielded."""
+            ...
 
     class ToolPort(Protocol):
         """The tool calls of a run, in the order of these methods."""
@@ -271,9 +275,9 @@ class Driver:
         """Stream one model call into the result queue. A failure goes to the run, as a failed message."""
         last: Any = None
         try:
-            async for facts in self._ports.model.stream_answer(messages, draft):
+            async for facts in self._ports.model.stream_answer(messages, draft, self._relay):
                 last = facts[-1] if facts else last
-                if self._relays_left > 0 and self._relay(facts):
+                if self._relay(facts):
                     continue
                 if self._inbox.has_room:
                     self._inbox.put(*facts)
@@ -303,8 +307,11 @@ class Driver:
 
     def _relay(self, facts: Sequence[Any]) -> bool:
         """Publish updates at once. Returns False if the loop has to see one of the results, or an earlier one."""
-        if self._inbox.items or not all(isinstance(fact, Update) for fact in facts):
+        if self._relays_left <= 0 or self._inbox.items:
             return False
+        for fact in facts:
+            if type(fact) is not Update:
+                return False
         self._relays_left -= len(facts)
         for at, update in enumerate(facts, 1):
             try:

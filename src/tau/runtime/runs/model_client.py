@@ -16,7 +16,7 @@ from tau.core.conversation.tokens import CHARS_PER_TOKEN, context_tokens
 from tau.core.models.failures import refused_on_this_machine
 from tau.errors import ModelError
 from tau.llm.catalog import LOCAL_MODEL, takes_tools
-from tau.llm.types import CallEnvironment, CallOptions, ModelContext
+from tau.llm.types import CallEnvironment, CallOptions, ModelContext, Relay
 from tau.records.base import Value, replace
 from tau.records.messages import Assistant, StoredMessage, Text, User
 from tau.records.models import Model, ThinkingLevel
@@ -110,8 +110,10 @@ class ModelClient:
         """Return an answer that reports an error; possible without a model too, so that a run can always end."""
         return Draft(self._models.current or UNKNOWN_MODEL, now(), PartialJson).fail("error", error).message
 
-    def stream_answer(self, messages: Iterable[StoredMessage], draft: Draft) -> AsyncIterator[Sequence[Any]]:
-        return self._stream(draft, lambda: self._answer_call(messages, draft))
+    def stream_answer(
+        self, messages: Iterable[StoredMessage], draft: Draft, relay: Relay
+    ) -> AsyncIterator[Sequence[Any]]:
+        return self._stream(draft, lambda: self._answer_call(messages, draft), relay=relay)
 
     async def _answer_call(self, messages: Iterable[StoredMessage], draft: Draft) -> ModelCall:
         if self._tool_runner.mcp is not None:
@@ -146,34 +148,25 @@ class ModelClient:
         return self._stream(draft, prepare, key)
 
     async def _stream(
-        self, draft: Draft, prepare: Callable[[], Awaitable[ModelCall]], own_key: str | None = None
+        self,
+        draft: Draft,
+        prepare: Callable[[], Awaitable[ModelCall]],
+        own_key: str | None = None,
+        relay: Relay | None = None,
     ) -> AsyncIterator[Sequence[Any]]:
-        """Stream a model call. `prepare` is awaited first, within the call: a delta must not pass another generator."""
+        """Stream a model call. `prepare` is awaited first, within the call: a delta must not pass another generator.
+
+        Nor need it pass this one, if `relay` takes it and nothing counts or observes deltas here.
+        """
         prepared = await prepare()
         if own_key is None:
             access = await self._with_credentials(draft.model)
         else:
             access = ModelAccess(draft.model, own_key, self._models.keys.environment(draft.model.provider))
-        model, context, settings = access.model, prepared.context, self._owner.settings
-        options = CallOptions(
-            access.key,
-            prepared.level,
-            settings.thinking_budgets,
-            prepared.session,
-            prepared.max_tokens,
-            access.environment,
-            now(),
-            settings.interleaved_thinking,
-            prepared.used,
-        )
-        extensions = self._hooks.extensions
-        hooks = self._hooks if extensions.handlers else None
-        streams = ModelStreams(extensions) if extensions.streams else None
-        services = self._services
-        call = CallEnvironment(services.transport, asyncio.sleep, self._calls, services.script, hooks, streams)
-        self._calls += 1
+        model, context, options = access.model, prepared.context, self._options(access, prepared)
         budget, characters, counted = self._budget, 0, False
         observed = None if self._observer is None else self._observer.model_call(draft)
+        call = self._environment(None if observed is not None or budget.limits_tokens else relay)
         if observed is not None and (headers := observed.sent(model, options, context)):
             model = replace(model, headers={**(model.headers or {}), **headers})
         try:
@@ -202,6 +195,28 @@ class ModelClient:
                 budget.add_usage(draft)
             if observed is not None:
                 observed.ended(sys.exception())
+
+    def _options(self, access: ModelAccess, prepared: ModelCall) -> CallOptions:
+        settings = self._owner.settings
+        return CallOptions(
+            access.key,
+            prepared.level,
+            settings.thinking_budgets,
+            prepared.session,
+            prepared.max_tokens,
+            access.environment,
+            now(),
+            settings.interleaved_thinking,
+            prepared.used,
+        )
+
+    def _environment(self, relay: Relay | None) -> CallEnvironment:
+        """The dependencies of the next call."""
+        extensions, services, turn = self._hooks.extensions, self._services, self._calls
+        hooks = self._hooks if extensions.handlers else None
+        streams = ModelStreams(extensions) if extensions.streams else None
+        self._calls += 1
+        return CallEnvironment(services.transport, asyncio.sleep, turn, services.script, hooks, streams, relay)
 
     async def _with_credentials(self, model: Model) -> ModelAccess:
         """Return the model as it is to be called: with its key, headers and base URL."""
