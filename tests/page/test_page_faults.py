@@ -66,7 +66,8 @@ def serve(tmp_path: Path, browser: Browser) -> Iterator[Hosts]:
 
 
 def test_the_page_works_without_websockets(tab: Tab, serve: Hosts) -> None:
-    host = serve({"text": "first answer"}, calls("echo asked"), {"text": "second answer"}, permissions="ask")
+    answers = {"text": "first answer"}, calls("echo asked"), {"text": "second answer"}
+    host = serve(*answers, permissions="ask", answer_timeout_s=60.0)
     session = host.open()
     tab.ask("Page.addScriptToEvaluateOnNewDocument", source=NO_WEBSOCKET)
     shown(tab, host, session)
