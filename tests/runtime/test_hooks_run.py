@@ -210,7 +210,7 @@ def test_a_command_of_an_extension_is_no_prompt(tmp_path: Path) -> None:
         await ran.wait()
         assert (seen, input_seen) == (["you there"], [])
         with pytest.raises(CommandError, match='Extension command "/greet" cannot be queued'):
-            await house.session.input.submit("/greet", [], "steer", queue=True)
+            await house.session.input.submit("/greet", [], "steer", queue_only=True)
 
     play(story())
 

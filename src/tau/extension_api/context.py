@@ -141,7 +141,7 @@ class Context:
 
     @property
     def mode(self) -> str:
-        """How tau was started: "tui" (the terminal interface), "rpc", "json", "print" or "library"."""
+        """How tau was started: "tui" (the terminal interface), "rpc", "acp", "json", "print" or "library"."""
         return str(self._channel.facts.get("mode", ""))
 
     @property

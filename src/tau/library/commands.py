@@ -165,12 +165,12 @@ class Commands:
     async def steer(self, text: str, images: Sequence[Image] = ()) -> None:
         """Queue a message that interrupts the run: it is delivered after the current tool call."""
         check_prompt(text, images)
-        await self._require_handle().submit(text, validated_images(images), "steer", queue=True)
+        await self._require_handle().submit(text, validated_images(images), "steer", queue_only=True)
 
     async def follow_up(self, text: str, images: Sequence[Image] = ()) -> None:
         """Queue a message that is delivered when the agent would otherwise stop."""
         check_prompt(text, images)
-        await self._require_handle().submit(text, validated_images(images), "follow_up", queue=True)
+        await self._require_handle().submit(text, validated_images(images), "follow_up", queue_only=True)
 
     async def clear_queue(self) -> Queues:
         """Empty both queues and return the messages that were in them."""

@@ -1,4 +1,4 @@
-"""Registry of model APIs: the module for each. Loaded on first use, so that `pi --help` loads none.
+"""Registry of model APIs: the module for each. Loaded on first use, so that `tau --help` loads none.
 
 A module has its API as `API`; one module can serve several names.
 """

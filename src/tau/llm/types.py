@@ -68,7 +68,7 @@ class CallOptions(Value):
 
     def __repr__(self) -> str:
         """Without secrets, for logs."""
-        return f"Options(thinking={self.thinking!r}, session_id={self.session_id!r})"
+        return f"CallOptions(thinking={self.thinking!r}, session_id={self.session_id!r})"
 
     @property
     def secret(self) -> str | None:
@@ -134,7 +134,7 @@ class ModelRequest(Value):
 
     def __repr__(self) -> str:
         """Without secrets, for logs."""
-        return f"Request({redact_url(self.url)!r})"
+        return f"ModelRequest({redact_url(self.url)!r})"
 
 
 class Pause(Value):

@@ -63,12 +63,14 @@ def _output_schema(schema: dict[str, Any] | None) -> OutputSchema | None:
 
 @handles(c.Steer)
 async def steer(session: Operations, command: c.Steer) -> r.Accepted:
-    return r.Accepted(await session.submit(command.message, checked_images(command.images), "steer", queue=True))
+    return r.Accepted(await session.submit(command.message, checked_images(command.images), "steer", queue_only=True))
 
 
 @handles(c.FollowUp)
 async def follow_up(session: Operations, command: c.FollowUp) -> r.Accepted:
-    return r.Accepted(await session.submit(command.message, checked_images(command.images), "follow_up", queue=True))
+    return r.Accepted(
+        await session.submit(command.message, checked_images(command.images), "follow_up", queue_only=True)
+    )
 
 
 @handles(c.Abort)

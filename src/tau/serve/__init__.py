@@ -1,4 +1,16 @@
-"""Host of many sessions (`tau serve`): sessions that outlive their clients, and any number of clients for each."""
+"""Host of many sessions (`tau serve`): sessions that outlive their clients, and any number of clients for each.
+
+    connection ── Transport ── Channel ── Attachment ── LiveSession ── session
+                  one per connection      one per client and session
+
+Commands: a front end (unix_socket.py, web/websocket.py) passes a Transport to `Host.serve`. The Channel (channel.py)
+finds the Attachment of a line; its Dispatcher runs the same handlers as RPC mode (rpc/commands.py).
+
+Events: LiveSession opens the session with `EventStream.publish` as its client. The stream keeps events in one ring;
+each Attachment has a cursor (StreamReader), and Outgoing (outgoing.py) reads from there when its transport can write.
+
+A new transport implements runtime/protocol/transport.py and calls `Host.serve`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Handlers of the commands of the host: `handler(host, channel, command, id)` returns the data of the response."""
+"""Handlers of the commands of the host: `handler(host, channel, command)` returns the data of the response."""
 
 from __future__ import annotations
 

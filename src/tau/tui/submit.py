@@ -69,4 +69,4 @@ async def send_prompt(surface: Surface, text: str, images: Sequence[Image], queu
             return
     if expanded.strip() or images or attached:
         waits = handle.runs.retry_attempt > 0  # it joins the run that is tried again, and is not a prompt after it
-        await handle.submit(expanded, [*images, *attached], queue, queue=waits)
+        await handle.submit(expanded, [*images, *attached], queue, queue_only=waits)

@@ -1,4 +1,11 @@
-"""Queued messages of the user: steering interrupts a run, follow-ups wait for its end.
+"""Message queues of a session: steering is delivered during a run, follow-ups at its end.
+
+1. `Session.queue` (runtime/session/session.py) adds a message and records it in the session file
+   (runtime/history/pending_queue.py). It starts no run.
+2. The agent loop requests it with TakeQueued (loop.py). Steering: at the start of a run, after a tool call if
+   `compat.steerAfter` is "tool", and after each turn. Follow-ups: when the run would end.
+3. `PromptRun.take_queued` (runtime/runs/prompt_run.py) takes it, unless the budget allows no further turn. An aborted
+   run takes nothing.
 
 A message is in exactly one of three places: in a queue, in the conversation, or rejected. Both queues are bounded; a
 full queue is a CommandError for the client.

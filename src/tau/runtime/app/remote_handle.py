@@ -232,17 +232,17 @@ class RemoteHandle(SessionHandle):
         blocks: Blocks,
         behavior: QueueName | None,
         *,
-        queue: bool = False,
+        queue_only: bool = False,
         attachments: Sequence[Attachment] = (),
         output_schema: OutputSchema | None = None,
         trace_parent: str | None = None,
         key: CommandKey | None = None,
     ) -> Disposition:
         images = [c.ImageGiven("image", block.data, block.mime_type) for block in blocks if isinstance(block, Image)]
-        if queue and behavior == "follow_up":
+        if queue_only and behavior == "follow_up":
             await self._client.call(c.FollowUp(text, images or None))
             return "queued"
-        if queue:
+        if queue_only:
             await self._client.call(c.Steer(text, images or None))
             return "queued"
         await self._client.call(c.Prompt(text, images or None, BEHAVIORS[behavior] if behavior else None))

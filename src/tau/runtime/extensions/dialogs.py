@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # only sessions with permissions have them
 
 Question = Select | Confirm | Input | Editor
 
-_NOBODY = object()  # the answer of `end_unattended`
+_UNATTENDED = object()  # the answer of `end_unattended`
 
 # First and last option of a permission question. At a terminal, y and n mean these.
 ALLOW_ONCE, DENY = "Allow once", "Deny"
@@ -76,27 +76,27 @@ class Dialogs:
         self,
         question: Question,
         *,
-        late: Any = UNSET,
-        ended: Any = UNSET,
-        nobody: Any = UNSET,
+        on_timeout: Any = UNSET,
+        on_cancel: Any = UNSET,
+        on_unattended: Any = UNSET,
         details: PermissionDetails | None = None,
     ) -> Any:
         """Show a dialog and return the answer. The wait does not count against the extension's time limit.
 
-        A cancelled caller leaves no open dialog behind. `late` is returned on a timeout; `ended` if no user can
-        answer, or if `cancel` ends the dialog; `nobody`, by default the same, if `end_unattended` ends it. `details`
-        are for a front end in this process; the client does not receive them.
+        A cancelled caller leaves no open dialog behind. `on_timeout` is returned on a timeout; `on_cancel` if no user
+        can answer, or if `cancel` ends the dialog; `on_unattended`, by default the same, if `end_unattended` ends it.
+        `details` are for a front end in this process; the client does not receive them.
         """
         default = _default(question)
-        late, ended = (default if value is UNSET else value for value in (late, ended))
+        on_timeout, on_cancel = (default if value is UNSET else value for value in (on_timeout, on_cancel))
         if not self.attended:
-            return ended
+            return on_cancel
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         about = {"kind": question.__struct_config__.tag, "title": question.title}
         limit = current_timeout.get()
         milliseconds = getattr(question, "timeout", UNSET) or None
         timeout = asyncio.timeout(None if milliseconds is None else milliseconds / 1000)
-        self._open[question.id] = _OpenDialog(question, answer, ended, timeout, details)
+        self._open[question.id] = _OpenDialog(question, answer, on_cancel, timeout, details)
         try:
             with limit.paused() if limit is not None else nullcontext():
                 self._extensions.spread("ui_prompt_start", lambda: about, newest=False)
@@ -105,13 +105,13 @@ class Dialogs:
                     await answer
         except TimeoutError:
             if not answer.done() or answer.cancelled():
-                return late  # otherwise the answer came in time, and the deadline in the same turn of the loop
+                return on_timeout  # otherwise the answer came in time, and the deadline in the same turn of the loop
         finally:
             del self._open[question.id]
             self.over(question.id)
             self._extensions.spread("ui_prompt_end", lambda: about, newest=False)
         given = answer.result()
-        return given if given is not _NOBODY else ended if nobody is UNSET else nobody
+        return given if given is not _UNATTENDED else on_cancel if on_unattended is UNSET else on_unattended
 
     def answer(self, response: Mapping[str, Any]) -> bool:
         """Handle an extension_ui_response. One without a valid value counts as cancelled. False if it is too late."""
@@ -137,7 +137,7 @@ class Dialogs:
     def end_unattended(self, id: str) -> None:
         """End a dialog because there is no client that could answer it."""
         if (dialog := self._waiting(id)) is not None:
-            dialog.answer.set_result(_NOBODY)
+            dialog.answer.set_result(_UNATTENDED)
 
     def close(self) -> None:
         """No user can answer from now on: end all dialogs. Other UI requests are still sent."""

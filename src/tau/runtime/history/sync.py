@@ -22,7 +22,7 @@ RETRY_DELAY_S = 1.0
 
 
 class BackgroundSync:
-    """Calls `trouble` when writing fails, and `recovered` when everything is on disk again."""
+    """Calls `on_failure` when writing fails, and `on_recovery` when everything is on disk again."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class BackgroundSync:
         self._task: asyncio.Task[Any] | None = None
         self._closing_tasks: set[asyncio.Task[None]] = set()
         self._closing: list[SessionLog] = []  # sessions that were left and whose files are still open
-        self._in_use: list[SessionLog] = []  # those of `_left` that are still written to
+        self._in_use: list[SessionLog] = []  # those of `_closing` that are still written to
         self._stopping = asyncio.Event()
 
     def schedule(self) -> None:

@@ -93,7 +93,9 @@ class LocalMachine:
         timeout: float | None = None,
         separate_streams: bool = False,
     ) -> Exit:
-        """As Machine.run. The wait for killed processes is bounded: one may hang in the kernel."""
+        """As Machine.run. When it is cancelled, `Job.end` kills the command and its descendants; then the rest of the
+        output is read. The wait for killed processes is bounded: one may hang in the kernel.
+        """
         job, ends = self._start(self._words(command), cwd, separate_streams)
         self._remember(job)
         broken: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()

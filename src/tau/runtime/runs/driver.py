@@ -6,6 +6,9 @@ waits, the queue fills, and the model's connection is not read.
 Updates of an answer need no decision of the loop once the answer is announced. The model call then publishes them
 itself while the driver waits for a result, which saves a task switch and two steps of the loop for every delta.
 
+`_spawn` registers the tasks of model calls and tool calls with the signal; an abort cancels them. `_stream_model`
+reports the cancellation to the loop as a MessageFailed, `_run_tool` as a ToolDone with `is_error`: the loop has no code
+for aborts.
 After an abort the driver waits at most ABORT_GRACE_S: it leaves behind work that does not stop when it is cancelled,
 and reports the end of that work as an abort.
 """
@@ -131,7 +134,7 @@ class Driver:
     def __init__(self, ports: RunPorts, signal: AbortSignal) -> None:
         self._ports = ports
         self._signal = signal
-        self._inbox = ResultQueue()
+        self._results = ResultQueue()
         self._tasks: set[asyncio.Task[None]] = set()
         self._draft: Draft | None = None  # of the model call in progress
         self._running: dict[int, ToolCall] = {}
@@ -139,7 +142,7 @@ class Driver:
         # updates. Limited, so that a model call that never waits lets the driver run.
         self._relays_left = 0
         self._abort_deadline: float | None = None  # after an abort: when to leave unfinished tasks behind
-        signal.on_abort(self._inbox.wake)
+        signal.on_abort(self._results.wake)
 
     async def run(self, loop: Generator[LoopRequest, Any, RunEnd]) -> RunEnd:
         ports, answer = self._ports, None
@@ -153,7 +156,7 @@ class Driver:
                 answer = None
                 match request:
                     case WaitForResult(relays_updates):
-                        answer = self._inbox.next()
+                        answer = self._results.next()
                         if answer is None:
                             answer = await self._next(relays_updates)
                     case Publish(event):
@@ -184,11 +187,11 @@ class Driver:
 
     async def _next(self, relays_updates: bool) -> Any:
         while True:
-            fact = self._inbox.next()
-            if isinstance(fact, PublishInProgress):
-                await fact.waiting
-            elif fact is not None:
-                return fact
+            result = self._results.next()
+            if isinstance(result, PublishInProgress):
+                await result.waiting
+            elif result is not None:
+                return result
             elif not await self._changed(relays_updates):
                 return self._give_up()
 
@@ -197,15 +200,15 @@ class Driver:
         self._relays_left = RESULT_QUEUE_LIMIT if relays_updates else 0
         try:
             if not self._signal.aborted:
-                await self._inbox.changed()
+                await self._results.changed()
                 return True
             if self._abort_deadline is None:
                 self._abort_deadline = asyncio.get_running_loop().time() + ABORT_GRACE_S
             async with asyncio.timeout_at(self._abort_deadline):
-                await self._inbox.changed()
+                await self._results.changed()
             return True
         except TimeoutError:
-            return bool(self._inbox.items)  # after a stall of the event loop, a result may arrive with the timeout
+            return bool(self._results.items)  # after a stall of the event loop, a result may arrive with the timeout
         finally:
             self._relays_left = 0
 
@@ -224,13 +227,13 @@ class Driver:
         draft = self._draft = self._ports.model.new_draft()
         if self._signal.aborted:
             self._draft = None
-            self._inbox.put(draft.begin(), draft.fail("aborted", self._signal.reason or ABORTED_ANSWER))
+            self._results.put(draft.begin(), draft.fail("aborted", self._signal.reason or ABORTED_ANSWER))
             return
         self._spawn(lambda: self._stream_model(messages, draft), lambda: self._report_missing_answer(draft))
 
     def _start_tool(self, call: ToolCall, arguments: dict[str, Any]) -> None:
         if self._signal.aborted:
-            self._inbox.put(ToolDone(call, error_outcome(str(Aborted())), is_error=True))
+            self._results.put(ToolDone(call, error_outcome(str(Aborted())), is_error=True))
             return
         self._running[id(call)] = call
         self._spawn(lambda: self._run_tool(call, arguments), lambda: self._report_missing_result(call))
@@ -260,29 +263,29 @@ class Driver:
         if self._draft is draft:
             self._draft = None
             if self._signal.aborted:
-                self._inbox.put(draft.begin(), draft.fail("aborted", self._signal.reason or ABORTED_ANSWER))
+                self._results.put(draft.begin(), draft.fail("aborted", self._signal.reason or ABORTED_ANSWER))
             else:
                 # The content of `draft` may be what broke the call.
                 blank = Draft(draft.model, self._ports.now(), PartialJson)
-                self._inbox.put(blank.fail("error", "Internal error: the model call broke off.", transient=False))
+                self._results.put(blank.fail("error", "Internal error: the model call broke off.", transient=False))
 
     def _report_missing_result(self, call: ToolCall) -> None:
         if self._running.pop(id(call), None) is not None:
             why = str(Aborted()) if self._signal.aborted else "Internal error: the tool broke off."
-            self._inbox.put(ToolDone(call, error_outcome(why), is_error=True))
+            self._results.put(ToolDone(call, error_outcome(why), is_error=True))
 
     async def _stream_model(self, messages: Iterable[StoredMessage], draft: Draft) -> None:
         """Stream one model call into the result queue. A failure goes to the run, as a failed message."""
         last: Any = None
         try:
-            async for facts in self._ports.model.stream_answer(messages, draft, self._relay):
-                last = facts[-1] if facts else last
-                if self._relay(facts):
+            async for results in self._ports.model.stream_answer(messages, draft, self._relay):
+                last = results[-1] if results else last
+                if self._relay(results):
                     continue
-                if self._inbox.has_room:
-                    self._inbox.put(*facts)
+                if self._results.has_room:
+                    self._results.put(*results)
                 else:
-                    await self._inbox.put_with_backpressure(facts)
+                    await self._results.put_with_backpressure(results)
         except asyncio.CancelledError:
             if self._signal.aborted:
                 last = draft.fail("aborted", self._signal.reason or ABORTED_ANSWER)
@@ -303,23 +306,23 @@ class Driver:
         if self._draft is draft:
             self._draft = None
             if last is not None:
-                self._inbox.put(last)
+                self._results.put(last)
 
-    def _relay(self, facts: Sequence[Any]) -> bool:
+    def _relay(self, results: Sequence[Any]) -> bool:
         """Publish updates at once. Returns False if the loop has to see one of the results, or an earlier one."""
-        if self._relays_left <= 0 or self._inbox.items:
+        if self._relays_left <= 0 or self._results.items:
             return False
-        for fact in facts:
-            if type(fact) is not Update:
+        for result in results:
+            if type(result) is not Update:
                 return False
-        self._relays_left -= len(facts)
-        for at, update in enumerate(facts, 1):
+        self._relays_left -= len(results)
+        for at, update in enumerate(results, 1):
             try:
                 waiting = self._ports.publish(update)
             except Exception as error:
                 waiting = _raise(error)  # in the driver: it is no failure of the model
             if waiting is not None:
-                self._inbox.put(PublishInProgress(waiting), *facts[at:])
+                self._results.put(PublishInProgress(waiting), *results[at:])
                 break
         return True
 
@@ -328,7 +331,7 @@ class Driver:
 
         def progress(outcome: Outcome) -> None:
             if not self._signal.aborted:
-                self._inbox.progress(ToolProgress(call, outcome))
+                self._results.progress(ToolProgress(call, outcome))
 
         tools, started = self._ports.tools, self._ports.now()
         try:
@@ -357,7 +360,7 @@ class Driver:
 
     def _done(self, done: ToolDone) -> None:
         if self._running.pop(id(done.call), None) is not None:
-            self._inbox.put(done)
+            self._results.put(done)
 
     async def _cancel_tasks(self) -> None:
         """Cancel every task this run started: none works on for it, and a cancelled run leaves no task behind."""

@@ -227,7 +227,9 @@ class Permits:
         question = Select(dialog_id(), title, [ALLOW_ONCE, for_session, DENY], timeout=max(1, round(deadline * 1000)))
         self._asked_about.add(asked.call_id)
         details = await self._details(call, asked)
-        answer = await self._dialogs.ask(question, late=_LATE, ended=_ENDED, nobody=_NOBODY, details=details)
+        answer = await self._dialogs.ask(
+            question, on_timeout=_LATE, on_cancel=_ENDED, on_unattended=_NOBODY, details=details
+        )
         if answer == ALLOW_ONCE:
             return None
         if answer == for_session:

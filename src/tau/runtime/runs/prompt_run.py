@@ -287,7 +287,7 @@ class PromptRun:
         return now()
 
     def _take(self, queue: QueueName) -> list[QueuedMessage]:
-        """Take the queued messages if the budget allows another turn; otherwise they stay queued."""
+        """For TakeQueued, unless the run is aborted. If the budget allows no other turn, the messages stay queued."""
         queues = self._parts.queues
         return queues.take(queue) if queues.texts(queue) and self._parts.budget.allows_turn() else []
 

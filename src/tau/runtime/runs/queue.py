@@ -93,7 +93,7 @@ class RunQueue:
             self._task = asyncio.create_task(self._run_waiting())
 
     async def abort(self) -> None:
-        """Abort the current prompt, and return when it has settled."""
+        """Abort the signal of the current prompt, and return when it has settled. Waiting prompts still run."""
         if self._task is not None:
             self.stop()
             await self._settled.wait()

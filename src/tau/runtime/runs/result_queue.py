@@ -31,23 +31,23 @@ class ResultQueue(AsyncQueue[Any]):
         super().__init__(limit=RESULT_QUEUE_LIMIT + 1)
         self._shown: dict[int, ToolProgress] = {}
 
-    async def put_with_backpressure(self, facts: Sequence[Any]) -> None:
-        """Wait for room, then put. A cancelled wait puts the facts too: they are part of the answer already."""
+    async def put_with_backpressure(self, results: Sequence[Any]) -> None:
+        """Wait for room, then put. A cancelled wait puts the results too: they are part of the answer already."""
         try:
             await self.room()
         finally:
-            self.put(*facts)
+            self.put(*results)
 
-    def progress(self, fact: ToolProgress) -> None:
+    def progress(self, result: ToolProgress) -> None:
         """Put the progress of a tool; it replaces earlier progress that the loop has not read yet."""
-        key = id(fact.call)
+        key = id(result.call)
         if key not in self._shown:
             self.put(ProgressMark(key))
-        self._shown[key] = fact
+        self._shown[key] = result
 
     def next(self) -> Any:
-        """Return the next fact, or None."""
+        """Return the next result, or None."""
         if not self.items:
             return None
-        fact = self.take()
-        return self._shown.pop(fact.key) if isinstance(fact, ProgressMark) else fact
+        result = self.take()
+        return self._shown.pop(result.key) if isinstance(result, ProgressMark) else result

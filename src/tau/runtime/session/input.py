@@ -1,8 +1,8 @@
 """Input pipeline: from the text of a client or extension to an accepted prompt.
 
 Extension commands are tried first, then the input hooks of extensions; only then are templates and skills expanded.
-Input is processed in order of arrival, however long an extension takes over one. An abort applies to everything
-submitted before it, including input that is not accepted yet.
+Input is processed in order of arrival, however long an extension takes over one. An abort refuses
+input that is not accepted yet; a prompt that is accepted but not started still runs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from tau.runtime.session.session import Session
     from tau.runtime.session.system_messages import SystemMessages
 
-NOT_QUEUED = 'Extension command "/{name}" cannot be queued. Use prompt() or execute the command when not streaming.'
+COMMAND_NOT_QUEUED = (
+    'Extension command "/{name}" cannot be queued. Use prompt() or execute the command when not streaming.'
+)
 Blocks = Sequence[Text | Image]
 ABORTED = "Aborted before it was accepted."
 BEHAVIORS: dict[QueueName | None, str | None] = {None: None, "steer": "steer", "follow_up": "followUp"}
@@ -38,7 +40,7 @@ class Submission(Value):
     blocks: Blocks
     behavior: QueueName | None
     source: str
-    queue: bool  # only queue it
+    queue_only: bool
     attachments: Sequence[Attachment]
     output_schema: OutputSchema | None
     trace_parent: str | None
@@ -60,22 +62,22 @@ class InputPipeline:
         behavior: QueueName | None,
         *,
         source: str = "rpc",
-        queue: bool = False,
+        queue_only: bool = False,
         attachments: Sequence[Attachment] = (),
         output_schema: OutputSchema | None = None,
         trace_parent: str | None = None,
         key: CommandKey | None = None,
     ) -> Disposition:
-        """Start a command, or accept anything else as a prompt; with `queue` only queue it. Raises CommandError.
+        """Start a command, or accept anything else as a prompt; with `queue_only` only queue it. Raises CommandError.
 
         Input that arrives during a session switch applies to the new session.
         """
         session, aborts = self._session, self._aborts
-        given = Submission(text, blocks, behavior, source, queue, attachments, output_schema, trace_parent, key)
+        given = Submission(text, blocks, behavior, source, queue_only, attachments, output_schema, trace_parent, key)
         await session.navigator.wait_until_done()
         if source == "rpc" and (found := session.running_commands.find(text)) is not None:
-            if queue:
-                raise CommandError(NOT_QUEUED.format(name=found[0].name))
+            if queue_only:
+                raise CommandError(COMMAND_NOT_QUEUED.format(name=found[0].name))
             task = session.running_commands.start(*found)
             if session.settings.compat.command_response == "end":
                 await asyncio.wait([task])
@@ -109,7 +111,7 @@ class InputPipeline:
         if session.settings.compat.system_messages:
             await session.resources.load()
             await session.navigator.settled()
-        if given.queue and given.behavior is not None:
+        if given.queue_only and given.behavior is not None:
             session.queue(given.behavior, text, given.blocks, given.attachments, given.key)
             return "queued"
         if aborts != self._aborts:
@@ -205,8 +207,8 @@ class InputPipeline:
         else:
             session.log.append_message(message)  # at once: the session may be left while the events are delivered
             session.schedule_sync()
-            await session.announce(MessageStart(message))
-            await session.announce(MessageEnd(message))
+            await session.emit_logged(MessageStart(message))
+            await session.emit_logged(MessageEnd(message))
 
     def next_turn_messages(self) -> list[Custom]:
         """Remove and return the messages that go with the next prompt of this session."""

@@ -81,13 +81,13 @@ class Operations:
         blocks: Blocks,
         behavior: QueueName | None,
         *,
-        queue: bool = False,
+        queue_only: bool = False,
         attachments: Sequence[Attachment] = (),
         output_schema: OutputSchema | None = None,
         trace_parent: str | None = None,
         key: CommandKey | None = None,
     ) -> Disposition:
-        """Submit input, and publish a queue update if the queues changed. With `queue` the input is only queued.
+        """Submit input, and publish a queue update if the queues changed. With `queue_only` no run is started.
 
         `key` is stored with the message.
         """
@@ -96,7 +96,7 @@ class Operations:
             text,
             blocks,
             behavior,
-            queue=queue,
+            queue_only=queue_only,
             attachments=attachments,
             output_schema=output_schema,
             trace_parent=trace_parent,

@@ -1,6 +1,7 @@
 """Session: one conversation, which owns its parts and wires them together.
 
-Commands call the parts (`session.runs.abort()`, `session.navigator.clone()`), not methods here that only forward.
+`Operations` (operations.py) calls the parts (`session.runs.abort()`, `session.navigator.clone()`), not methods here
+that only forward.
 This class contains what needs several parts: accepting a prompt, publishing an event, saving the conversation.
 """
 
@@ -68,7 +69,9 @@ if TYPE_CHECKING:
     from tau.runtime.session.mcp_access import McpAccess
 
 logger = logging.getLogger(__name__)
-NOT_QUEUED = "A message that is queued cannot have an outputSchema of its own: it becomes a part of the run under way."
+SCHEMA_NOT_QUEUED = (
+    "A message that is queued cannot have an outputSchema of its own: it becomes a part of the run under way."
+)
 BUSY = "Agent is already processing. Specify streamingBehavior ('steer' or 'followUp') to queue the message."
 EXTENSION_STOP_TIMEOUT_S = (
     0.8  # seconds for extensions to stop when the session ends; the whole shutdown takes less than 2
@@ -102,7 +105,7 @@ class Session:
         self.queues = MessageQueues(settings.steering_mode, settings.follow_up_mode)
         self.extensions = ExtensionRegistry(lambda: self.settings, self.emit_nowait)
         self.hooks = HookDispatcher(self.extensions, now)
-        self.dialogs = Dialogs(self.mention, self.extensions, has_ui=services.mode in ("rpc", "tui", "acp"))
+        self.dialogs = Dialogs(self.send_nowait, self.extensions, has_ui=services.mode in ("rpc", "tui", "acp"))
         self.running_commands = RunningCommands(self.hooks)
         self.budget = BudgetTracker(models, budget)
         self.resources = Resources(resource_query, services.machine.in_thread, self.emit_nowait)
@@ -121,7 +124,7 @@ class Session:
             lambda: self.log, services.machine.in_thread, self.write_failed, self._write_recovered
         )
         self._saving = asyncio.Lock()
-        self._mentions: set[asyncio.Future[None]] = set()
+        self._unsent: set[asyncio.Future[None]] = set()
         self.log: SessionLog = initial_log.open(self.navigator.new_log, self.write_failed)
         if initial_log.resumed is not None:
             self.navigator.restore_state(restore=True, starting=True)
@@ -185,14 +188,16 @@ class Session:
             if behavior is None:
                 raise CommandError(BUSY)
             if output_schema is not None:
-                raise CommandError(NOT_QUEUED)
+                raise CommandError(SCHEMA_NOT_QUEUED)
             self.queue(behavior, text, blocks, attachments, key)
             return "queued"
         self.runs.check_open()
         model, output_schema = self.models.ready(), output_schema or self.output_schema
         self.budget.check_model()
         if output_schema is not None and not takes_tools(model):
-            raise CommandError(f"{model.id} takes no tools, and results in a shape are handed in by one.")
+            raise CommandError(
+                f"{model.id} does not support tools, which structured output needs. Choose another model."
+            )
         message = self._user(text, blocks, attachments)
         prompts: list[AnyMessage] = [message]
         if self.runs.busy:
@@ -222,6 +227,7 @@ class Session:
         attachments: Sequence[Attachment] = (),
         key: CommandKey | None = None,
     ) -> None:
+        """Add a message to a queue and to the session file. The agent loop takes it during a run; this starts none."""
         message = self._user(text, blocks, attachments)
         self.queues.add(queue, message)
         self.log.pending_queue.record(queue, message, key)
@@ -267,21 +273,24 @@ class Session:
         if (waiting := self.publish(event)) is not None:
             await waiting
 
-    async def announce(self, event: Event) -> None:
+    async def emit_logged(self, event: Event) -> None:
         """As `emit`, for a message that the log contains already."""
         if (waiting := self._notify(event)) is not None:
             await waiting
 
     def emit_nowait(self, event: Event | UiRequest) -> None:
         """Send an event to the client without waiting, from code that cannot await."""
-        self.mention(event)
+        self.send_nowait(event)
 
-    def mention(self, event: Event | UiRequest) -> asyncio.Future[None] | None:
-        """The same. Returns a future that is done when the client has room for more, if it has none now."""
+    def send_nowait(self, event: Event | UiRequest) -> asyncio.Future[None] | None:
+        """Send to the client only: the log and extensions do not get it.
+
+        Returns a future that is done when the client has room for more, if it has none now.
+        """
         if (waiting := self.client(event)) is None:
             return None
-        self._mentions.add(task := asyncio.ensure_future(waiting))
-        task.add_done_callback(self._mentions.discard)
+        self._unsent.add(task := asyncio.ensure_future(waiting))
+        task.add_done_callback(self._unsent.discard)
         return task
 
     def publish_queues(self, taken: Sequence[QueuedMessage] = (), queue: QueueName = "steer") -> Awaitable[None] | None:
@@ -349,7 +358,19 @@ class Session:
                 logger.warning("settings not saved: %s", error)
 
     async def abort(self) -> None:
-        """Abort the run, compactions, extension commands and dialogs; return when they have stopped."""
+        """Abort the run, compactions, extension commands and dialogs; return when they have stopped.
+
+        An abort during a tool call:
+
+        1. `RunQueue.abort` (runtime/runs/queue.py) aborts the signal of the current prompt and waits until it has
+           settled.
+        2. The signal cancels the task of the tool call (`Driver._run_tool`, runtime/runs/driver.py).
+        3. The tool stops. bash kills its processes (runtime/machine/local.py) and raises CancelledWithResult with the
+           output so far (tools/bash.py).
+        4. `_run_tool` reports a failed result; the agent loop publishes turn_end and agent_end as after any failure.
+
+        A prompt that is accepted but not started, the message queues and bash commands of the user are not affected.
+        """
         self.input.abort()
         self.hooks.abort()
         self.dialogs.cancel()
