@@ -220,7 +220,7 @@ class LiveSessions:
             await live.close()
         except Exception:
             log.exception("closing session %s failed", live.id)
-        asyncio.get_running_loop().call_later(COLLECT_DELAY_S, CYCLES.closed)
+        asyncio.get_running_loop().call_later(COLLECT_DELAY_S, CYCLES.closed, len(self._sessions))
 
     def _changed(self, live: LiveSession) -> None:
         """The state of a session changed: tell those who watch, and release it later if it is idle."""
