@@ -20,7 +20,7 @@ from tau.records.permissions import PermissionDetails
 from tau.runtime.app.handle import SessionHandle
 from tau.runtime.extensions.dialogs import ALLOW_ONCE, DENY
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 Question = Select | Confirm | Input | Editor
 CONFIRMED, DECLINED = "Yes", "No"
 
@@ -76,7 +76,7 @@ class Questions:
             if task is not None and task.cancelling():
                 raise  # else the request was withdrawn, or the client is gone
         except Exception:  # a question that cannot be asked must not wait for an answer
-            log.exception("a question could not be asked")
+            logger.exception("a question could not be asked")
         self._handle.answer_dialog({"id": question.id, **answer})
 
     async def _request(self, question: Question, method: str, params: Any) -> Any:

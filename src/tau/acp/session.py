@@ -39,7 +39,7 @@ from tau.records.messages import Assistant, User
 from tau.runtime.app.handle import SessionHandle
 from tau.runtime.clock import iso
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 CLOSE_TIMEOUT_S = 1.5
 
 
@@ -60,7 +60,7 @@ class AcpSession:
         self.writer = UpdateWriter(client, self.id)
         self.calls = OpenCalls(handle.cwd, self._tool_info, terminal=capabilities.terminal_output)
         self._translator = Translator(
-            self.calls, capabilities, lambda: handle.log.reserve_answer_id(), new_message_id, iso, log.warning
+            self.calls, capabilities, lambda: handle.log.reserve_answer_id(), new_message_id, iso, logger.warning
         )
         self.choices = Choices(handle, boolean_options=capabilities.boolean_options)
         self.turns = TurnQueue()
@@ -89,7 +89,7 @@ class AcpSession:
     def _task_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("a task of session %s failed", self.id, exc_info=error)
+            logger.error("a task of session %s failed", self.id, exc_info=error)
 
     # Opening.
 

@@ -31,7 +31,7 @@ from tau.runtime.app.options import SessionTarget
 from tau.runtime.app.process import GarbageCollector
 from tau.runtime.app.stored_sessions import BadCursor, StoredSessions
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 MAX_TITLE = 80  # characters of the first message, if a session has no name
 ENTRIES_PER_YIELD = 32
 _ID = re.compile(r"[A-Za-z0-9._-]{1,200}")

@@ -46,7 +46,7 @@ FLUSH_S = 0.05
 LOOK_S = 1.0  # for requests to stop, and for a disk that has room again
 WARN_S = 30.0
 COORDINATOR_ENDED = "the coordinator ended"
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class FleetOptions(Value):
@@ -268,7 +268,7 @@ class Coordinator:
                 self._warned = time.monotonic()
                 text = f"{error}. No tasks are started until it can be written; results wait at the workers."
                 self.problems.append(text)
-                log.warning("%s", text)
+                logger.warning("%s", text)
             return False
         except LedgerError as error:
             raise UsageError(str(error)) from None

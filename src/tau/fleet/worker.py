@@ -33,7 +33,7 @@ STOP_TIMEOUT_S = 2.0
 ACK_TIMEOUT_S = 60.0
 ORPHAN_S = 600.0  # without a coordinator
 ORPHAN_BEAT_S = 1.0
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class Worker:
@@ -76,7 +76,7 @@ class Worker:
         try:
             order = convert(parse(line), Order | Stop | Acknowledge)
         except BadRecord as error:
-            log.warning("a line is not an order: %s", error)
+            logger.warning("a line is not an order: %s", error)
             return
         if isinstance(order, Order):
             if order.attempt not in self._attempts:  # a line that came twice
@@ -110,7 +110,7 @@ class Worker:
         try:
             result = await run.run()
         except Exception as error:
-            log.exception("an attempt broke off")
+            logger.exception("an attempt broke off")
             full = is_disk_full(error)
             if full:
                 self._capacity.disk_full()

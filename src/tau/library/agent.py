@@ -28,7 +28,7 @@ from tau.records.messages import Assistant, Image
 from tau.runtime.app.handle import SessionHandle
 from tau.tools import Tool
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 T = TypeVar("T")
 AnySchema = Mapping[str, Any] | UnionType | GenericAlias  # output schemas whose type a type checker cannot derive
 CLOSE_TIMEOUT_S = 5.0  # for the session to close
@@ -216,7 +216,7 @@ class Agent(Commands):
         try:
             await self._handle.close(CLOSE_TIMEOUT_S)
         except Exception:
-            log.exception("closing the session failed")
+            logger.exception("closing the session failed")
         finally:
             self._handle.runs.cancel()
             await _within(FINAL_TIMEOUT_S, self._program_hooks.close(), "hooks")
@@ -274,6 +274,6 @@ async def _within(seconds: float, work: Coroutine[Any, Any, None], what: str) ->
         async with asyncio.timeout(seconds):
             await work
     except TimeoutError:
-        log.warning("%s did not end within %g s; giving up on it", what, seconds)
+        logger.warning("%s did not end within %g s; giving up on it", what, seconds)
     except Exception:
-        log.exception("closing %s failed", what)
+        logger.exception("closing %s failed", what)

@@ -33,7 +33,7 @@ from tau.store.resource_query import RequestedResources
 from tau.tools import Tool
 from tau.tools.registry import TOOLS
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 logging.getLogger("tau").addHandler(logging.NullHandler())  # without a handler, Python prints warnings to stderr
 StrPath = str | os.PathLike[str]
 ToolLike = str | Tool | Callable[..., Any]
@@ -172,7 +172,7 @@ class Opening(Awaitable[Agent]):
         factory = await asyncio.to_thread(lambda: load(agent_folder, options, environment, cwd).with_sandbox())
         warnings = [in_python(warning) for warning in factory.warnings]
         for warning in warnings:
-            log.warning("%s", warning)
+            logger.warning("%s", warning)
         hub = EventHub()
         handle = factory.open(hub.publish, "library", saves=False, shared=True)
         program_hooks = ProgramHooks(handle, threads)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tau.llm.http_connection import HttpExchange
     from tau.llm.http_pool import ConnectionPool
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 MAX_ERROR_CHARACTERS = 4096
 ERROR_BODY_TIMEOUT_S = 30.0  # for the whole body of a response that is not 200
@@ -216,7 +216,7 @@ def trusted_certificates() -> ssl.SSLContext:
         try:
             context.load_verify_locations(more)
         except OSError as error:
-            log.warning("cannot load NODE_EXTRA_CA_CERTS=%s: %s", more, error)
+            logger.warning("cannot load NODE_EXTRA_CA_CERTS=%s: %s", more, error)
     return context
 
 
@@ -233,7 +233,7 @@ async def _drain(response: HttpExchange) -> None:
             while remaining > 0 and (chunk := await response.read()):
                 remaining -= len(chunk)
     except Exception as error:
-        log.debug("a connection was not reused: %s", error)
+        logger.debug("a connection was not reused: %s", error)
     finally:
         response.finish()
 

@@ -27,7 +27,7 @@ from tau.runtime.services import Client
 from tau.wire.dialect import Dialect
 from tau.wire.dialects import DEFAULT
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 WARM_UP_DELAY_S = 0.1  # lets the client send the commands that it has ready, and agents beside this one start
 
 Open = Callable[[Client], SessionHandle]
@@ -72,4 +72,4 @@ def _load(handle: SessionHandle) -> None:
     try:
         handle.preload()
     except OSError as error:  # out of descriptors; it is loaded again on first use
-        log.debug("warm-up failed: %s", error)
+        logger.debug("warm-up failed: %s", error)

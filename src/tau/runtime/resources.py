@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tau.core.conversation.system_prompt import ListedTool
     from tau.store.resources import FoundResources
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
@@ -124,7 +124,7 @@ class Resources:
             query, offers = self._query, tuple(self._offers)
             self._found = await self._in_thread(lambda: _find(query, offers))
             for problem in self._found.problems:
-                log.warning("%s", problem)
+                logger.warning("%s", problem)
         return self._found
 
 

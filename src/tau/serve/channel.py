@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tau.serve.host import Host
     from tau.serve.live_session import LiveSession
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 HELLO_TIMEOUT_S = 10.0
 LINES_PER_YIELD = 64
 MAX_HOST_COMMANDS = 64  # of one client under way; then its lines wait, so that others find a free thread
@@ -201,7 +201,7 @@ class Channel:
             async with asyncio.timeout(CLOSE_TIMEOUT_S):
                 await self.outgoing.drain()
         except TimeoutError:
-            log.info("client %s did not read its last output", self.client)
+            logger.info("client %s did not read its last output", self.client)
 
     def _connection_lost(self) -> None:
         self.end(NORMAL)
@@ -386,7 +386,7 @@ class Channel:
         except TauError as error:
             self.respond(id, name, error=str(error))
         except Exception as error:
-            log.exception("unexpected error in command %s", name)
+            logger.exception("unexpected error in command %s", name)
             self.respond(id, name, error=f"Internal error: {type(error).__name__}: {error}")
         else:
             self.respond(id, name, data=data)

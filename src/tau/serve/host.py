@@ -37,7 +37,7 @@ from tau.store.sessions import folder_for
 if TYPE_CHECKING:
     from tau.runtime.protocol.transport import Transport
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 SWEEP_INTERVAL_S = 10.0
 STALL_TIMEOUT_S = 60.0  # for a client to take something that is due
 ALL_RINGS_BYTES = 128 * 1024 * 1024

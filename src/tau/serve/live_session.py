@@ -29,7 +29,7 @@ from tau.serve.metrics import count_tokens
 from tau.serve.opening import offered_tools
 from tau.serve.session_view import Question
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 CLOSE_TIMEOUT_S = 2.0
 KEPT_AFTER_RUN_S = 5 * 60.0
 MAX_COUNTED_BYTES = 4 * 1024 * 1024
@@ -157,10 +157,10 @@ class LiveSession:
             await self.handle.start()
         except TauError as error:
             self.failure = f"The session was not started: {error}"
-            log.warning("the extensions of session %s did not start: %s", self.id, error)
+            logger.warning("the extensions of session %s did not start: %s", self.id, error)
         except Exception as error:  # an extension may be a guard: a session without it must not run
             self.failure = f"The session was not started: {type(error).__name__}: {error}"
-            log.exception("the extensions of session %s did not start", self.id)
+            logger.exception("the extensions of session %s did not start", self.id)
         finally:
             self._starting = None
             for attachment in [*self.attachments]:

@@ -22,7 +22,7 @@ from tau.serve.opened_session import Opening
 from tau.serve.opening import HostConfig, SessionOpener
 from tau.serve.session_watch import SessionWatch
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 TOO_MANY = "Too many sessions are open."
 CLOSING = "The host is closing."
 KEY_LIFETIME_S = 3600.0
@@ -219,7 +219,7 @@ class LiveSessions:
         try:
             await live.close()
         except Exception:
-            log.exception("closing session %s failed", live.id)
+            logger.exception("closing session %s failed", live.id)
         asyncio.get_running_loop().call_later(COLLECT_DELAY_S, CYCLES.closed, len(self._sessions))
 
     def _changed(self, live: LiveSession) -> None:

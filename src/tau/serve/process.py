@@ -32,7 +32,7 @@ from tau.serve.watchdog import Watchdog
 from tau.store.host_files import HostFiles, HostInfo
 from tau.store.paths import agent_dir, working_folder
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 TCP = "tau.serve.web.tcp"  # its `start` returns a TcpServer; it needs the extra `serve`
 TCP_LIBRARIES = ("starlette", "uvicorn", "websockets")
 NO_TCP = f"Only the Unix socket is open. For HTTP, WebSocket and the page: {install_hint('serve')}."

@@ -28,7 +28,7 @@ from tau.serve.descriptors import running_out
 if TYPE_CHECKING:
     from tau.runtime.protocol.transport import BatchSource
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 BUFFER_BYTES = 64 * 1024  # output that the kernel has not taken; one batch may be above it
 BACKLOG = 1024
 FLUSH_TIMEOUT_S = 1.0
@@ -176,7 +176,7 @@ class UnixListener:
 
     def _connected(self, transport: SocketTransport) -> None:
         if (why := self._refusal(transport.socket)) is not None:
-            log.warning("refused a connection on the socket: %s", why)
+            logger.warning("refused a connection on the socket: %s", why)
             transport.abort()
             return
         self._tasks.add(task := asyncio.create_task(self._run(transport)))
@@ -197,6 +197,6 @@ class UnixListener:
         try:
             await self._serve(transport)
         except Exception:
-            log.exception("a connection on the socket failed")
+            logger.exception("a connection on the socket failed")
         finally:
             await transport.close()

@@ -11,7 +11,7 @@ import sys
 import threading
 import traceback
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 LIMIT_S = 1.0
 MAX_FRAMES = 12
 
@@ -43,4 +43,4 @@ class Watchdog:
     def _report(self) -> None:
         frame = sys._current_frames().get(self._loop_thread)
         where = "".join(traceback.format_stack(frame)[-MAX_FRAMES:]) if frame is not None else ""
-        log.warning("the event loop has stood for more than %g s:\n%s", self._limit_s, where)
+        logger.warning("the event loop has stood for more than %g s:\n%s", self._limit_s, where)

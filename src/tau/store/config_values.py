@@ -22,7 +22,7 @@ from contextlib import suppress
 
 from tau.store.proxy_setting import process_environment
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 COMMAND_TIMEOUT_S = 10
 MAX_OUTPUT_BYTES = 64 * 1024  # no key or token is longer
 EXIT_POLL_S = 0.02  # between two looks whether a command that prints nothing has ended
@@ -67,11 +67,11 @@ def command_output(command: str, environment: Mapping[str, str]) -> str | None:
     try:
         stdout, code = _run(command, process_environment(environment))
     except (subprocess.SubprocessError, OSError, ValueError) as error:  # ValueError: no shell can have such a command
-        log.warning("a command in a configuration file failed: %s", _reason(error))
+        logger.warning("a command in a configuration file failed: %s", _reason(error))
         return None
     if code != 0:
         # The command may contain the secret, so it is not logged.
-        log.warning("a command in a configuration file failed with exit code %s", code)
+        logger.warning("a command in a configuration file failed with exit code %s", code)
         return None
     return stdout.decode("utf-8", "replace").strip() or None
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from tau.errors import CommandError
 from tau.store.locks import holder, lock, unlock
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 BATCH_BYTES = 64 * 1024
 MAX_REMEMBERED_BYTES = 16 * 1024 * 1024  # bytes kept in memory until a sync; more would be read back from the file
@@ -264,7 +264,7 @@ class Journal:
         try:
             self._disk.truncate(self._handle, self._size)
         except OSError as error:
-            log.warning("a partial line is left in %s: %s", self.path, error)
+            logger.warning("a partial line is left in %s: %s", self.path, error)
             self._line_break = b"\n"
             self._size = size
 

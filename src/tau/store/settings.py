@@ -25,7 +25,7 @@ from tau.store.trusted_files import read_bound
 from tau.wire.comments import strip_comments
 from tau.wire.position import line_in, line_of
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 BOM = b"\xef\xbb\xbf"
 Scope = Literal["user", "project"]
 
@@ -62,13 +62,13 @@ class SettingsFile:
     def change(self, changes: dict[str, Any]) -> None:
         """Merge `changes` into the current file. Blocks; raises OSError if it cannot be written."""
         if self.problems:
-            log.warning("settings not saved: %s", self.problems[0])
+            logger.warning("settings not saved: %s", self.problems[0])
             return
         with locked(self.path):
             try:
                 text, content = self._read()
             except BadRecord as error:
-                log.warning("settings not saved: %s%s", self.path, error)
+                logger.warning("settings not saved: %s%s", self.path, error)
                 return
             merged = merge(content, changes)
             if merged != content:

@@ -54,7 +54,7 @@ from tau.tui.plain_output import PlainOutput
 from tau.tui.plain_surface import PlainSurface
 from tau.tui.submit import submit
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 PROMPT = "> "
 HISTORY_LINES = 1000
@@ -73,7 +73,7 @@ def serve(open_session: OpenOrConnect, prompts: Sequence[Prompt]) -> NoReturn:
         complain(f"Error: {error}")
         code = USAGE
     except Exception:
-        log.exception("the chat ended unexpectedly")
+        logger.exception("the chat ended unexpectedly")
         code = FAILED
     except KeyboardInterrupt:  # while the session is being opened
         code = exit_code_of_signal(signal.SIGINT)

@@ -33,7 +33,7 @@ from tau.runtime.app.process import SHUTDOWN_TIMEOUT_S, StopSignal
 from tau.runtime.services import Client
 from tau.runtime.terminal import complain
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 Open = Callable[[Client], SessionHandle]
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tau.runtime.app.factory import SessionFactory
     from tau.runtime.extensions.lifecycle import LoadedExtensions
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 Equipment = tuple[LocalMachine, Http, ToolRegistry]
 
 
@@ -72,10 +72,10 @@ class ExtensionPlan:
             try:
                 await session.services.machine.in_thread(lambda: basis.remember(trusted=trusted))
             except (ValueError, OSError) as error:
-                log.warning("what was decided about this project is not remembered: %s", error)
+                logger.warning("what was decided about this project is not remembered: %s", error)
         if not trusted:
             if basis.untrusted:
-                log.warning("%s", basis.untrusted)
+                logger.warning("%s", basis.untrusted)
             return []
         before = {os.path.realpath(one.path) for one in self.found}
         await session.services.machine.in_thread(lambda: basis.read(trusted=True))
@@ -98,7 +98,7 @@ class ExtensionPlan:
                     said.set_level(models.level)
         unknown = opening.unknown_tools(self._session.extensions.tools) if self.found else []
         for warning in [*untold, *unknown]:
-            log.warning("%s", warning)
+            logger.warning("%s", warning)
 
     async def again(self) -> Sequence[FoundExtension]:
         await self._session.services.machine.in_thread(self._basis.read)
@@ -109,7 +109,7 @@ class ExtensionPlan:
     async def _renew(self) -> None:
         apply_settings(self._opening, self._session, self._equipment)
         for warning in self._basis.warnings:
-            log.warning("%s", warning)
+            logger.warning("%s", warning)
         await self._session.resources.reload(self._opening.resource_query())
 
 

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from tau.runtime.telemetry.start import Observe
     from tau.tools import Files
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 SCREEN_READ_INTERVAL_S = 0.016  # for the interface, which paints less often
 NO_KEY = "replayed"  # placeholder key for replayed sessions, which send no requests
 
@@ -161,7 +161,7 @@ class SessionFactory(Value):
             sandbox=sandbox,
             offline=self.options.offline,
             secrets=self.models.keys.known_secrets,
-            warn=lambda problem: log.warning("%s", problem),
+            warn=lambda problem: logger.warning("%s", problem),
         )
 
     def uses_mcp(self) -> bool:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tau.runtime.runs.permissions import Permits
     from tau.tools.preview import FileChange
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 RELEASE_TIMEOUT_S = 1.0  # for connections to close
 
 
@@ -97,7 +97,7 @@ class SessionHandle(Operations):
             async with asyncio.timeout(timeout_s):
                 await self._session.close()
         except TimeoutError:
-            log.warning("the session did not end within %g s; giving up on it", timeout_s)
+            logger.warning("the session did not end within %g s; giving up on it", timeout_s)
             in_time = False
         finally:
             self.kill()

@@ -29,7 +29,7 @@ from tau.store.keys import Keys
 if TYPE_CHECKING:
     from tau.runtime.app.factory import SessionFactory
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 HTTP_REFUSED = (
     "it is a server of the project, and with a sandbox those have no network. "
@@ -48,7 +48,7 @@ async def load_mcp(factory: SessionFactory, access: McpAccess, machine: LocalMac
     )
     loaded = await machine.in_thread(lambda: load_servers(with_settings(sources, factory.config), factory.environment))
     for problem in loaded.problems:
-        log.warning("%s", problem)
+        logger.warning("%s", problem)
     names = [name for name in options.tools or () if isinstance(name, str)] if options.tools is not None else None
     servers = SessionServers(access, loaded.problems, ToolChoice(names, options.excluded_tools))
     place = _place(factory, access, machine, loaded)
@@ -60,7 +60,7 @@ async def load_mcp(factory: SessionFactory, access: McpAccess, machine: LocalMac
     for config in enabled:
         address = urlsplit(config.url)
         if address.scheme == "http" and address.hostname not in LOCAL_HOSTS:
-            log.warning(
+            logger.warning(
                 "MCP server %s: what is sent to it can be read on the way, because its address is not https",
                 config.name,
             )
@@ -154,4 +154,4 @@ def _announce_outside(loaded: LoadedServers) -> None:
         if config.enabled and config.source.scope != "project" and not config.in_sandbox
     ]
     if names:
-        log.warning("These MCP servers run outside of the sandbox: %s", ", ".join(names))
+        logger.warning("These MCP servers run outside of the sandbox: %s", ", ".join(names))

@@ -25,7 +25,7 @@ from tau.errors import ExtensionFailure, TauError
 from tau.runtime.terminal import complain
 from tau.store.config_values import stop_commands
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 SHUTDOWN_TIMEOUT_S = 1.0  # seconds to write what is left, and to stop
 STDOUT_CLOSED = "Error: the answer could not be written: stdout is closed."
@@ -103,7 +103,7 @@ async def _to_the_end(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
         complain(f"Error: {error}")
         code = USAGE
     except Exception:
-        log.exception("tau broke off")
+        logger.exception("tau broke off")
     finally:
         leave(code)
 
@@ -196,4 +196,4 @@ async def within(seconds: float, work: Coroutine[Any, Any, object]) -> None:
         async with asyncio.timeout(seconds):
             await work
     except TimeoutError:
-        log.info("left behind after %s s: %s", seconds, work)
+        logger.info("left behind after %s s: %s", seconds, work)

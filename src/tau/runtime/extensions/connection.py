@@ -56,7 +56,7 @@ from tau.runtime.extensions.registry import (
     current_timeout,
 )
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 PING_TIMEOUT_S = 5.0  # for the ping that follows a cancelled call
 KILL_GRACE_S = 0.5  # wait for the end of a killed extension
@@ -271,7 +271,7 @@ class ExtensionConnection:
         """Kill the extension for this reason, unless it is ending already for another."""
         if self._end is None:
             self._end = End(why, reported)
-            log.warning("extension %s: %s", self.load.path, why)
+            logger.warning("extension %s: %s", self.load.path, why)
         self.kill()
 
     @property
@@ -364,7 +364,7 @@ class ExtensionConnection:
     def _resolve(self, pending: PendingCall, message: Answer) -> None:
         if isinstance(message.error, str):
             if isinstance(message.where, str):
-                log.warning("extension %s: %s at %s", self.load.path, message.error, message.where)
+                logger.warning("extension %s: %s at %s", self.load.path, message.error, message.where)
             pending.answer.set_exception(HandlerError(message.error))
         else:
             pending.answer.set_result(message.value)

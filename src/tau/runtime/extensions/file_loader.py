@@ -25,7 +25,7 @@ from tau.store.proxy_setting import process_environment
 if TYPE_CHECKING:
     from tau.runtime.extensions.node_hosts import NodeHosts
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 SHUTDOWN_TIMEOUT_S = 1.0  # seconds
 
@@ -98,7 +98,7 @@ class RunningExtensions:
             child.give_up(str(end), (closed or {}).get(child.path, ()))
         if unsupported:
             names = ", ".join(child.path for child in unsupported)
-            log.warning("Not loaded: %s. %s.", names, next(end for end in ends if isinstance(end, NodeUnsupported)))
+            logger.warning("Not loaded: %s. %s.", names, next(end for end in ends if isinstance(end, NodeUnsupported)))
 
     async def stop(self) -> None:
         await asyncio.gather(*(child.stop(SHUTDOWN_TIMEOUT_S) for child in self._children))

@@ -25,7 +25,7 @@ from tau.runtime.models.selection import ModelSelection
 from tau.runtime.resources import Resources
 from tau.runtime.services import Services
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 SCOPES: dict[str, Literal["user", "project", "temporary"]] = {
     "cli": "temporary",
     "project": "project",
@@ -157,7 +157,7 @@ class ExtensionLifecycle:
                 raise UsageError(f"Unknown option: --{unknown[0]}. No extension registers it either.")
             plan.settle()
             for warning in misused_flags(plan.flags, plan.following, self._owner.extensions.flags):
-                log.warning("%s", warning)
+                logger.warning("%s", warning)
         await self._announce_start("startup")
 
     async def _load(self, plan: LoadPlan) -> None:
@@ -236,7 +236,7 @@ class ExtensionLifecycle:
         except TauError as error:
             owner.extensions.report("<runtime>", "reload", str(error))
         except Exception as error:
-            log.warning("extensions could not be reloaded", exc_info=error)
+            logger.warning("extensions could not be reloaded", exc_info=error)
             owner.extensions.report("<runtime>", "reload", str(error))
 
     async def stop(self) -> None:

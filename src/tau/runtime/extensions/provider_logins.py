@@ -19,7 +19,7 @@ from tau.records.base import BadRecord
 from tau.runtime.extensions.registry import ExtensionRegistry, ProviderLogin
 from tau.store.auth import AuthFile, OAuthLogin
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 CALL_TIMEOUT_S = 60.0
 Show = Callable[[str], Awaitable[None]]
@@ -93,7 +93,7 @@ class ExtensionLogin:
             try:
                 locked.write(entry)
             except (OSError, BadRecord) as error:
-                log.warning("the refreshed login for %s could not be saved: %s", self._provider, error)
+                logger.warning("the refreshed login for %s could not be saved: %s", self._provider, error)
             return entry, fresh
 
     def _ask(self, params: Mapping[str, Any]) -> Any:

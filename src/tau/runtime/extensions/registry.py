@@ -24,7 +24,7 @@ from tau.runtime.abort import AbortSignal, until_aborted
 from tau.runtime.extensions.command_table import CommandTable
 from tau.tools import Tool
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 Call = Callable[[Mapping[str, Any]], Awaitable[Any]]
 # Receives the progress of a call. Returns a future that is done when there is room for more, or None if there is room
@@ -253,7 +253,7 @@ class ExtensionRegistry:
             raise HandlerError(str(error) or type(error).__name__) from error
 
     def report(self, path: str, event: str, error: str) -> None:
-        log.warning("extension %s failed in %s: %s", path, event, error)
+        logger.warning("extension %s failed in %s: %s", path, event, error)
         self.tell(ExtensionError(path, event, error))
 
     def _limit(self, hook: str) -> float:

@@ -19,7 +19,7 @@ from tau.records.base import BadRecord
 from tau.runtime.login.oauth import LoginError, OAuthFlow
 from tau.store.auth import AuthFile, OAuthLogin
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 def refresh_login(
@@ -38,7 +38,7 @@ def refresh_login(
             try:
                 locked.write(fresh.stored_over(locked.entry))
             except (OSError, BadRecord) as error:
-                log.warning("%s: the refreshed login for %s could not be saved: %s", auth_file, provider, error)
+                logger.warning("%s: the refreshed login for %s could not be saved: %s", auth_file, provider, error)
             return fresh
     except LoginError as error:
         return _after_failure(provider, file, expired, error)

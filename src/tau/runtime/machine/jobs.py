@@ -33,7 +33,7 @@ from tau.runtime.machine.supervisor_client import (
 if TYPE_CHECKING:
     from tau.runtime.machine.command import ConfinedBy, ProcessHandle
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 KILL_TIMEOUT_S = 0.6  # to wait for killed processes: one may hang in the kernel, or belong to another user
@@ -125,7 +125,7 @@ class ProcessLauncher:
                 raise ToolError(f"The sandbox can no longer be started: {error}. Nothing runs without it.") from None
 
     def _give_up(self, why: str) -> None:
-        log.warning("no process supervisor: %s; a process that leaves its group may outlive its command", why)
+        logger.warning("no process supervisor: %s; a process that leaves its group may outlive its command", why)
         self._groups = True
 
 

@@ -16,7 +16,7 @@ from tau.mcp.definitions import Listing
 from tau.records.base import BadRecord, decode, encode
 from tau.store.files import make_folder, read_small, replace_file
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 VALID_S = 7 * 24 * 60 * 60
 MAX_FILE_BYTES = 64 * 1024 * 1024
 
@@ -43,7 +43,7 @@ class ListingCache:
             make_folder(path.parent)
             replace_file(path, encode(listing))
         except (OSError, BadRecord) as error:
-            log.info("the list of an MCP server was not cached: %s", error)
+            logger.info("the list of an MCP server was not cached: %s", error)
 
     def remove(self, config: ServerConfig, account: str) -> bool:
         try:

@@ -20,7 +20,7 @@ from tau.runtime.mcp.transport import Outgoing, Transport
 from tau.wire import jsonrpc
 from tau.wire.jsonrpc import METHOD_NOT_FOUND, ErrorResponse, InvalidMessage, Notification, Request, Response
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 NOISE_LINES = 100  # lines that are no messages, after which that is reported once
 MAX_SERVER_REQUESTS = 20  # of the server, at the same time
 MAX_REFUSALS = 20  # that are being sent; requests beyond that get no answer
@@ -166,7 +166,7 @@ class Connection:
             async with asyncio.timeout(NOTIFY_TIMEOUT_S):
                 await self.transport.send(message)
         except (McpError, TimeoutError) as error:
-            log.debug("an MCP message was not delivered: %s", error)
+            logger.debug("an MCP message was not delivered: %s", error)
 
     # Receiver.
 
@@ -319,7 +319,7 @@ class Connection:
                 try:
                     return await asker.elicit(params)
                 except Exception:  # the question is a stranger's, and the server must not wait for ever
-                    log.exception("a question of an MCP server could not be asked")
+                    logger.exception("a question of an MCP server could not be asked")
                     return {"action": "cancel"}
         raise McpError(f"tau does not offer {safe_text(method, 100)}.", code=METHOD_NOT_FOUND)
 

@@ -28,7 +28,7 @@ from tau.records.base import BadRecord, Value, encode, parse
 from tau.runtime.mcp.transport import MAX_MESSAGE_BYTES, Outgoing, Receiver
 from tau.wire.sse import SSEDecoder
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 CONNECT_TIMEOUT_S = 30.0
 MAX_ERROR_BODY = 64 * 1024
 DELETE_TIMEOUT_S = 1.0

@@ -24,7 +24,7 @@ from tau.runtime.mcp.handshake import Connected, MakeConnection, connect, fetch_
 from tau.runtime.mcp.server_environment import Environment
 from tau.runtime.mcp.stdio import StdioTransport
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 State = Literal["cached", "starting", "ready", "needs_login", "failed", "stopped", "disabled"]
 
 MAX_CRASHES = 3
@@ -192,7 +192,7 @@ class McpServer:
         except McpError as error:
             raise self._failed_start(made, error) from None
         except Exception as error:  # a fault of tau that a server has found must not leave it starting for ever
-            log.exception("MCP server %s could not be started", self.name)
+            logger.exception("MCP server %s could not be started", self.name)
             raise self._failed_start(made, McpError(f"Unforeseen: {type(error).__name__}")) from None
         except BaseException:
             for connection in made:
@@ -399,7 +399,7 @@ class McpServer:
         """Log a problem, once."""
         if problem not in self._reported:
             self._reported.add(problem)
-            log.warning("MCP server %s: %s", self.name, problem)
+            logger.warning("MCP server %s: %s", self.name, problem)
 
     def _spawn(self, work: Awaitable[Any]) -> None:
         self._keep(asyncio.ensure_future(work))
@@ -415,4 +415,4 @@ async def _request_quietly(
     try:
         await connection.request(method, params, options)
     except McpError as error:
-        log.debug("an MCP subscription ended: %s", error)
+        logger.debug("an MCP subscription ended: %s", error)

@@ -34,7 +34,7 @@ from tau.tools import Tool
 if TYPE_CHECKING:
     from tau.tools import Machine
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 FIRST_CALL_WAIT_S = 5.0
 EXIT_GRACE_S = 0.9  # between SIGTERM and SIGKILL when the session ends
 
@@ -356,7 +356,7 @@ async def _start_quietly(server: McpServer) -> None:
     try:
         await server.start()
     except McpError as error:
-        log.debug("%s", error)
+        logger.debug("%s", error)
 
 
 def _may_be_direct(config: ServerConfig) -> bool:

@@ -22,7 +22,7 @@ from tau.records.base import BadRecord, convert, to_builtins
 from tau.runtime.login.refresh import refresh_login
 from tau.store.auth import AuthFile, OAuthLogin
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 FILE_NAME = "tau-mcp-auth.json"
 
 
@@ -79,7 +79,7 @@ class Tokens:
                 lambda: refresh_login(config.name, client, login, self.path, self._environment), "mcp token"
             )
         except (BadRecord, ModelError) as error:
-            log.info("the login to the MCP server %s could not be refreshed: %s", config.name, error)
+            logger.info("the login to the MCP server %s could not be refreshed: %s", config.name, error)
             return None
         if await self._current(config) is None:
             return None  # the user has logged in to another address under this name: its token is not for this one

@@ -31,7 +31,7 @@ from tau.store.files import make_folder
 if TYPE_CHECKING:
     from tau.llm.types import Transport
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 def places(cwd: str, home: str | None) -> dict[str, str]:
@@ -89,13 +89,13 @@ class Recorder:
                 number += 1
                 continue
             except OSError as error:
-                log.error("an exchange could not be recorded: %s: %s", path, error.strerror)
+                logger.error("an exchange could not be recorded: %s: %s", path, error.strerror)
                 return
             try:
                 with os.fdopen(handle, "w", encoding="utf-8") as file:
                     file.write(text)
             except OSError as error:  # a full disk: half an exchange is of no use, and the answer is not lost with it
-                log.error("an exchange could not be recorded: %s: %s", path, error.strerror)
+                logger.error("an exchange could not be recorded: %s: %s", path, error.strerror)
                 path.unlink(missing_ok=True)
             return
 

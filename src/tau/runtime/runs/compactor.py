@@ -43,7 +43,7 @@ from tau.runtime.extensions.hooks import HookDispatcher
 if TYPE_CHECKING:
     from tau.runtime.runs.summaries import SummaryModel
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 HookFields = Mapping[str, Any]
 MANUAL: HookFields = {"reason": "manual", "willRetry": False}
@@ -273,7 +273,7 @@ class Compactor:
         except TauError as failure:
             error = str(failure)
         except Exception as failure:  # the run continues, whatever happened
-            log.exception("an automatic compaction failed in an unforeseen way")
+            logger.exception("an automatic compaction failed in an unforeseen way")
             error = f"{type(failure).__name__}: {failure}"
         repeat_prompt = repeat_prompt and result is not None
         message: str | UnsetType = FAILURE_PREFIX[due.reason] + error if error else UNSET

@@ -49,7 +49,7 @@ from tau.runtime.runs.result_queue import RESULT_QUEUE_LIMIT, PublishInProgress,
 from tau.tools.partial_result import CancelledWithResult, ErrorResult
 from tau.wire.unfinished import PartialJson
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 ABORT_GRACE_S = 0.7
 ABORTED_ANSWER = "Request was aborted."
@@ -216,11 +216,11 @@ class Driver:
         """Stop waiting for a task that does not stop, and return an abort as its result."""
         if self._draft is not None:
             draft, self._draft = self._draft, None
-            log.warning("a model call did not stop when it was aborted; left behind")
+            logger.warning("a model call did not stop when it was aborted; left behind")
             return draft.fail("aborted", self._signal.reason or ABORTED_ANSWER)
         key, call = next(iter(self._running.items()))
         del self._running[key]
-        log.warning("tool %s did not stop when it was aborted; left behind", call.name)
+        logger.warning("tool %s did not stop when it was aborted; left behind", call.name)
         return ToolDone(call, error_outcome(str(Aborted())), is_error=True)
 
     def _start_model_call(self, messages: Iterable[StoredMessage]) -> None:
@@ -248,7 +248,7 @@ class Driver:
             try:
                 await work()
             except Exception:
-                log.exception("a piece of a run broke off")
+                logger.exception("a piece of a run broke off")
 
         def ended(task: asyncio.Task[None]) -> None:
             self._tasks.discard(task)
@@ -296,7 +296,7 @@ class Driver:
         except ModelError as error:
             last = draft.fail("error", str(error), transient=error.transient, retry_after_ms=error.retry_after_ms)
         except Exception as error:
-            log.exception("a model call failed in an unforeseen way")
+            logger.exception("a model call failed in an unforeseen way")
             last = draft.fail("error", f"{type(error).__name__}: {error}", transient=False)
         else:
             if isinstance(last, MessageDone):
@@ -349,7 +349,7 @@ class Driver:
         except ToolError as error:
             done = ToolDone(call, _failed_outcome(error), is_error=True)
         except Exception as error:
-            log.exception("tool %s failed in an unforeseen way", call.name)
+            logger.exception("tool %s failed in an unforeseen way", call.name)
             done = ToolDone(call, error_outcome(f"{type(error).__name__}: {error}"), is_error=True)
         try:
             done = await tools.review(done, arguments)

@@ -20,7 +20,7 @@ from tau.runtime.runs.model_client import ModelCall
 from tau.runtime.session.session import Session
 from tau.wire.unfinished import PartialJson
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class GetModels(Record):
@@ -58,7 +58,7 @@ async def get_api_key(session: Session, wanted: OfProvider) -> dict[str, Any]:
         of_provider = [models.current, *of_provider]
     if not of_provider:
         return {"ok": False, "error": f"Unknown provider: {wanted.provider}"}
-    log.info("an extension asked for the API key of %s", wanted.provider)
+    logger.info("an extension asked for the API key of %s", wanted.provider)
     try:
         access = await session.services.machine.in_thread(lambda: models.asked(of_provider[0]))
     except ModelError as error:

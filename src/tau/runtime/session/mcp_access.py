@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tau.runtime.session.session import Session
     from tau.tools import Machine
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 LOADED_TOOLS = "mcp_tools"  # the custom entry with the deferred tools that a conversation has loaded
 PREFIX = "/mcp__"
 
@@ -94,7 +94,7 @@ class McpAccess:
         except CommandError:
             return
         except Exception:
-            log.exception("the MCP servers could not be loaded")
+            logger.exception("the MCP servers could not be loaded")
 
     async def expand(self, text: str) -> tuple[str, list[Image]] | None:
         """The prompt of a server that a slash command means; None for any other text. Raises CommandError."""
@@ -209,4 +209,4 @@ class McpAccess:
 def _log_failure(loading: asyncio.Task[Any]) -> None:
     with suppress(asyncio.CancelledError):
         if (error := loading.exception()) is not None:
-            log.error("the MCP servers could not be loaded", exc_info=error)
+            logger.error("the MCP servers could not be loaded", exc_info=error)

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from tau.serve.descriptors import running_out
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 EXTENSION = "tau.connection"  # of an ASGI scope: the connection of the request, under our own listener
 MAX_CONNECTIONS = 2048
@@ -37,7 +37,7 @@ class ConnectionTable:
         """True if too few descriptors are free for a new connection. The log has one line until there are enough."""
         short = running_out(descriptor)
         if short and not self._short:
-            log.warning("descriptors are running out: new connections are refused")
+            logger.warning("descriptors are running out: new connections are refused")
         self._short = short
         self.refused += short
         return short

@@ -17,7 +17,7 @@ from tau.serve.request_gate import ANYONE, RequestGate
 from tau.serve.web.bodies import BadBody, ClientGone
 from tau.serve.web.connections import EXTENSION
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 access_log = logging.getLogger("tau.serve.access")
 
 ACCESS = "tau.access"  # in the scope: the Access of the client
@@ -73,7 +73,7 @@ class Gate:
         now = asyncio.get_running_loop().time()
         if refusal.note and now >= self._next_warning:
             self._next_warning = now + WARNING_INTERVAL_S
-            log.warning("%s: %s", _shown(head), refusal.note)
+            logger.warning("%s: %s", _shown(head), refusal.note)
 
     async def _respond(self, head: Head, access: Access, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_safely(message: Message) -> None:

@@ -14,7 +14,7 @@ from tau.serve.web.gate import address_of
 from tau.serve.web.replies import access_of, error_reply, json_reply, read_object
 from tau.serve.web.site import Site
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 MAX_LOGIN_BODY = 4096
 NO_FILES = "The logins cannot be read or written now. The log of the server says why."
 NO_LOGINS = "This server has no logins: its program checks the credentials."
@@ -36,7 +36,7 @@ class Logins:
         try:
             token = await asyncio.to_thread(credentials.redeem_code, code, shown)
         except (UsageError, OSError) as error:  # also a lock that another program holds
-            log.error("a login failed: %s", error)
+            logger.error("a login failed: %s", error)
             return error_reply(503, NO_FILES)
         access = None if token is None else credentials.authenticate(token)
         if token is None or access is None:
@@ -57,7 +57,7 @@ class Logins:
         try:
             await asyncio.to_thread(credentials.remove_login, credential)
         except (UsageError, OSError) as error:
-            log.error("a logout failed: %s", error)
+            logger.error("a logout failed: %s", error)
             return error_reply(503, NO_FILES)
         self._site.end_revoked(credentials.valid)
         return Response(status_code=204)

@@ -13,7 +13,7 @@ from tau.serve.metrics import LAG_BUCKETS_S, Histogram
 from tau.serve.request_checks import Allowed
 from tau.serve.request_gate import Authenticate, RequestGate
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 REVOCATION_INTERVAL_S = 0.5
 EXPIRY_INTERVAL_S = 30.0
 
@@ -61,7 +61,7 @@ class Site:
                 self._problem = ""
             except (UsageError, OSError) as error:  # what was known stays valid
                 if str(error) != self._problem:
-                    log.error("the credentials cannot be read: %s", error)
+                    logger.error("the credentials cannot be read: %s", error)
                 self._problem = str(error)
             if changed or due >= next_check:  # logins expire
                 next_check = due + EXPIRY_INTERVAL_S

@@ -18,7 +18,7 @@ from tau.runtime.protocol.transport import LineHandler
 if TYPE_CHECKING:
     from tau.runtime.protocol.transport import BatchSource
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class DirectConnection(Protocol):
@@ -109,7 +109,7 @@ class WebSocketTransport:
                 if (message := self._message(batch)) is not None:
                     await self._send({"type": "websocket.send", "text": str(message, "utf-8", "replace")})
         except Exception as error:  # closed meanwhile: what is raised depends on the server
-            log.debug("a WebSocket was closed while it was written to: %r", error)
+            logger.debug("a WebSocket was closed while it was written to: %r", error)
             self.lose()
         finally:
             self._task = None

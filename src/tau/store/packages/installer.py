@@ -30,7 +30,7 @@ from tau.store.packages.offers import PackageFolder
 from tau.store.packages.staging import remove_leftovers
 from tau.store.upcoming_changes import Expect, UpcomingChange
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 Show = Callable[[str], None]
 
 
@@ -336,9 +336,11 @@ def _reason(error: Exception) -> str:
 
 def install_missing(package: ConfiguredPackage, npm_command: Sequence[str] | None) -> str:
     """Install a package that settings name, at a start; returns the problem, or ""."""
-    log.warning("installing %s", package.text)
+    logger.warning("installing %s", package.text)
     try:
-        Installer(package.layout, npm_command, lambda line: log.info("%s", line)).install(package.source, lambda: None)
+        Installer(package.layout, npm_command, lambda line: logger.info("%s", line)).install(
+            package.source, lambda: None
+        )
     except (PackageError, OSError) as error:
         return f"{package.text} is not installed: {_reason(error)}"
     return ""

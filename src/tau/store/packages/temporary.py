@@ -16,7 +16,7 @@ from tau.store.packages.installer import Installer
 from tau.store.packages.layout import Layout
 from tau.store.resource_query import PackageFile
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 def temporary_layout(agent_dir: Path, source: NpmSource | GitSource) -> Layout:
@@ -53,9 +53,9 @@ class TemporaryPackages:
         base = package.layout.base
         make_folder(base)
         os.chmod(base, 0o700)
-        log.warning("installing %s for this run", package.text)
+        logger.warning("installing %s for this run", package.text)
         try:
-            Installer(package.layout, self._npm_command, lambda line: log.info("%s", line)).install(
+            Installer(package.layout, self._npm_command, lambda line: logger.info("%s", line)).install(
                 package.source, lambda: None
             )
         except PackageError as error:
