@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from websockets.exceptions import ConnectionClosed
 
 from serve.web_server import Server, serving
 from support.served import WITHIN, Json
@@ -149,3 +150,27 @@ async def test_the_host_says_who_asks(tmp_path: Path) -> None:
         answer = await server.ask("GET", "/v1/host", token=token)
         assert (answer.json["scope"], answer.json["host"], answer.json["version"]) == ("watch", server.host.id, 1)
         assert (await server.ask("GET", "/v1/host", token="")).status == 401
+
+
+@pytest.mark.promise("N04")
+async def test_one_credential_cannot_take_all_connections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with serving(tmp_path) as server:
+        monkeypatch.setattr(server.listener.connections, "_max_per_credential", 2)
+        other = server.credentials.redeem_code(server.credentials.new_code("drive"), "phone")
+        assert other is not None
+        async with server.socket() as first, server.socket():
+            refused = await server.ask("GET", "/v1/sessions")
+            assert refused.status == 429
+            assert refused.json["error"] == "This login has too many open connections. Close some of them."
+            async with server.socket(token="", origin=f"http://127.0.0.1:{server.port}") as late:
+                await late.send(json.dumps({"id": "1", "type": "hello", "version": 1, "token": server.token}))
+                with pytest.raises(ConnectionClosed) as closed:
+                    async with asyncio.timeout(WITHIN):
+                        while True:
+                            await late.recv()
+                assert closed.value.rcvd is not None and closed.value.rcvd.code == 1013
+            assert (await server.ask("GET", "/v1/sessions", token=other)).status == 200
+            await first.close()
+            async with asyncio.timeout(WITHIN):
+                while (await server.ask("GET", "/v1/sessions")).status != 200:
+                    await asyncio.sleep(0.01)

@@ -24,11 +24,11 @@ async def echo(scope: Any, receive: Any, respond: Any) -> None:
                 await respond({"type": "websocket.send", "text": "x" * 20_000_000})
                 continue
             if message.get("text") == "prove":
-                scope["extensions"][EXTENSION].prove()
+                scope["extensions"][EXTENSION].prove("one")
             await respond({"type": "websocket.send", "text": str(len(message.get("text") or ""))})
         return
     if scope["path"] == "/prove":
-        scope["extensions"][EXTENSION].prove()
+        scope["extensions"][EXTENSION].prove("one")
     body = scope["path"].encode()
     headers = [(b"content-length", str(len(body)).encode())]
     await respond({"type": "http.response.start", "status": 200, "headers": headers})

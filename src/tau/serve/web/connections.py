@@ -1,8 +1,9 @@
-"""ConnectionTable: the open connections of a listener, with limits for all and for those without a credential."""
+"""ConnectionTable: the open connections of a listener, with limits for all, for each credential and without one."""
 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from typing import Protocol
 
 from tau.serve.descriptors import running_out
@@ -12,6 +13,7 @@ logger = logging.getLogger(__name__)
 EXTENSION = "tau.connection"  # of an ASGI scope: the connection of the request, under our own listener
 MAX_CONNECTIONS = 2048
 MAX_UNPROVED = 64  # connections that have not shown a credential
+MAX_PER_CREDENTIAL = 1024  # so that a lost one cannot keep the others out
 
 
 class Connection(Protocol):
@@ -23,10 +25,17 @@ class Connection(Protocol):
 class ConnectionTable:
     """A connection is unproved until `prove`. When there are too many of these, the oldest one is closed."""
 
-    def __init__(self, max_connections: int = MAX_CONNECTIONS, max_unproved: int = MAX_UNPROVED) -> None:
+    def __init__(
+        self,
+        max_connections: int = MAX_CONNECTIONS,
+        max_unproved: int = MAX_UNPROVED,
+        max_per_credential: int = MAX_PER_CREDENTIAL,
+    ) -> None:
         self._max_connections, self._max_unproved = max_connections, max_unproved
+        self._max_per_credential = max_per_credential
         self._unproved: dict[Connection, None] = {}  # oldest first
-        self._proved: set[Connection] = set()
+        self._proved: dict[Connection, str] = {}  # with the credential
+        self._per_credential: Counter[str] = Counter()
         self.refused = 0  # connections that were closed because of a limit
         self._short = False  # of descriptors
 
@@ -55,10 +64,16 @@ class ConnectionTable:
             self.refused += 1
             oldest.abort()
 
-    def prove(self, connection: Connection) -> None:
+    def prove(self, connection: Connection, credential: str) -> bool:
+        """The client of this connection has shown a credential. False if that has too many connections already."""
         if connection in self._unproved:
+            if self._per_credential[credential] >= self._max_per_credential:
+                self.refused += 1
+                return False
             del self._unproved[connection]
-            self._proved.add(connection)
+            self._proved[connection] = credential
+            self._per_credential[credential] += 1
+        return True
 
     def replace(self, old: Connection, new: Connection) -> None:
         """A connection was upgraded to a WebSocket, which has to prove itself again."""
@@ -68,7 +83,10 @@ class ConnectionTable:
 
     def remove(self, connection: Connection) -> None:
         self._unproved.pop(connection, None)
-        self._proved.discard(connection)
+        if (credential := self._proved.pop(connection, None)) is not None:
+            self._per_credential[credential] -= 1
+            if not self._per_credential[credential]:
+                del self._per_credential[credential]
 
     @property
     def full(self) -> bool:

@@ -32,6 +32,7 @@ SECURITY_HEADERS = (
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )
+TOO_MANY_CONNECTIONS = Refusal(429, "rate", "This login has too many open connections. Close some of them.")
 WARNING_INTERVAL_S = 1.0
 NO_STORE = (b"cache-control", b"no-store")
 
@@ -59,8 +60,10 @@ class Gate:
             _log(head, decision.status, decision.why)
             await refuse(scope, send, decision)
             return
-        if decision is not ANYONE:
-            prove(scope)
+        if decision is not ANYONE and not prove(scope, decision):
+            _log(head, TOO_MANY_CONNECTIONS.status, TOO_MANY_CONNECTIONS.why)
+            await refuse(scope, send, TOO_MANY_CONNECTIONS)
+            return
         scope[ACCESS] = decision
         if head.websocket:
             _log(head, 101, "")
@@ -112,11 +115,10 @@ def address_of(scope: Scope) -> str:
     return client[0] if client else ""
 
 
-def prove(scope: Scope) -> None:
-    """The client of this connection has shown a credential."""
+def prove(scope: Scope, access: Access) -> bool:
+    """The client of this connection has shown a credential. False if that has too many connections already."""
     connection = scope.get("extensions", {}).get(EXTENSION)
-    if connection is not None:
-        connection.prove()
+    return connection is None or connection.prove(access.credential or access.name)
 
 
 def abort(scope: Scope) -> None:

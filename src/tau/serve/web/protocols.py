@@ -74,9 +74,9 @@ class HeadLimits(HttpToolsProtocol):
         """End the connection at once."""
         self.transport.abort()
 
-    def prove(self) -> None:
-        """The client has shown a credential."""
-        self.table.prove(self)
+    def prove(self, credential: str) -> bool:
+        """The client has shown a credential. False if that has too many connections already."""
+        return self.table.prove(self, credential)
 
     def data_received(self, data: bytes) -> None:
         if self._in_head:
@@ -189,9 +189,11 @@ class LimitedWebSocket(WebSocketsSansIOProtocol):
     def abort(self) -> None:
         self.transport.abort()
 
-    def prove(self) -> None:
-        self.table.prove(self)
+    def prove(self, credential: str) -> bool:
+        if not self.table.prove(self, credential):
+            return False
         self.conn.max_message_size = MAX_BODY_BYTES
+        return True
 
     async def send(self, message: Any) -> None:
         if message["type"] == "websocket.accept" and self.transport.is_closing():

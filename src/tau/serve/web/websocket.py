@@ -11,11 +11,12 @@ from tau.serve.greeting import Ending
 from tau.serve.request_checks import SUBPROTOCOL
 from tau.serve.request_gate import ANYONE
 from tau.serve.web.connections import EXTENSION
-from tau.serve.web.gate import ACCESS, abort, address_of, prove
+from tau.serve.web.gate import ACCESS, TOO_MANY_CONNECTIONS, abort, address_of, prove
 from tau.serve.web.site import Site
 from tau.serve.web.transports import WebSocketTransport
 
 NO_BINARY = Ending(1003, "Binary messages are not supported.")
+TOO_MANY = Ending(1013, TOO_MANY_CONNECTIONS.text)
 GONE = Ending(1006, "")
 MAX_REASON_BYTES = 120
 CLOSE_TIMEOUT_S = 2.0
@@ -55,8 +56,9 @@ class WebSocketChannel:
         """Check the token of a hello."""
         scope = self._socket.scope
         access = self._site.gate.authenticate(token, address_of(scope), asyncio.get_running_loop().time())
-        if access is not None:
-            prove(scope)
+        if access is not None and not prove(scope, access):
+            self._forced = TOO_MANY
+            return None
         return access
 
     async def _read(self) -> None:
