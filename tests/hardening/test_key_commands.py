@@ -13,10 +13,12 @@ from pathlib import Path
 import pytest
 
 from support.rpc_process import Agent, Pipe, is_gone
+from tau.concurrency import helper_commands
+from tau.concurrency.helper_commands import stop_commands
 from tau.errors import ModelError
 from tau.store import config_values
 from tau.store.auth import AuthFile
-from tau.store.config_values import command_output, resolve_value, stop_commands
+from tau.store.config_values import command_output, resolve_value
 from tau.store.keys import Keys
 
 WITHIN = 60.0
@@ -54,7 +56,7 @@ def test_a_command_gives_its_key_or_none(command: str, key: str | None, caplog: 
     assert time.monotonic() - began < config_values.COMMAND_TIMEOUT_S  # none of them waits for the time limit
     assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory) * 1024 < 64 * MIB
     assert command not in caplog.text
-    assert not config_values._running
+    assert not helper_commands._running
 
 
 def test_a_program_that_a_command_leaves_behind_is_not_waited_for(tmp_path: Path) -> None:
@@ -104,7 +106,7 @@ def test_many_at_once_get_the_same_key_and_leave_nothing(tmp_path: Path) -> None
         thread.start()
     for thread in threads:
         thread.join(WITHIN)
-    assert found == ["key"] * 8 and keys.known_secrets() == {"key"} and not config_values._running
+    assert found == ["key"] * 8 and keys.known_secrets() == {"key"} and not helper_commands._running
 
 
 def test_a_command_that_hangs_holds_up_neither_an_abort_nor_the_end(tmp_path: Path) -> None:
@@ -138,23 +140,30 @@ PROCESSES = {
 }
 
 
+def use_process(command: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The profile `lab` runs a command."""
+    pytest.importorskip("botocore", reason="an extra: botocore")
+    from tau.llm import aws
+
+    script = folder / "helper"
+    script.write_text(f"#!/bin/sh\n{command}\n")
+    script.chmod(0o700)
+    (folder / "config").write_text(f"[profile lab]\ncredential_process = {script}\n")
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(folder / "config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(folder / "none"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    aws.forget()
+
+
 @pytest.mark.parametrize(("command", "text"), PROCESSES.values(), ids=PROCESSES.keys())
 def test_a_command_for_credentials_of_aws_that_fails_is_a_short_error(
     command: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("botocore", reason="an extra: botocore")
+    use_process(command, tmp_path, monkeypatch)
     from tau.llm import aws
 
-    script = tmp_path / "helper"
-    script.write_text(f"#!/bin/sh\n{command}\n")
-    script.chmod(0o700)
-    (tmp_path / "config").write_text(f"[profile lab]\ncredential_process = {script}\n")
-    for name in [name for name in os.environ if name.startswith("AWS_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    aws.forget()
     try:
         with pytest.raises(ModelError) as failed:
             aws.find_credentials({"AWS_PROFILE": "lab"})
@@ -162,6 +171,36 @@ def test_a_command_for_credentials_of_aws_that_fails_is_a_short_error(
         aws.forget()
     assert str(failed.value).startswith(text) and len(str(failed.value)) <= 4200
     assert failed.value.transient is False
+
+
+def test_a_command_for_credentials_of_aws_that_hangs_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_process(f"echo $$ >{tmp_path / 'pid'}; sleep 600 & wait", tmp_path, monkeypatch)
+    from tau.llm import aws
+
+    monkeypatch.setattr(aws, "PROCESS_TIMEOUT_S", 1.0)
+    try:
+        with pytest.raises(ModelError, match="AWS credentials: the credential_process did not end within 1 s"):
+            aws.find_credentials({"AWS_PROFILE": "lab"})
+    finally:
+        aws.forget()
+    assert is_gone(int((tmp_path / "pid").read_text()), within=WITHIN) and not helper_commands._running
+
+
+def test_a_command_for_credentials_of_aws_does_not_outlive_tau(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Pipe(tmp_path / "pipe") as pipe:
+        use_process(f"echo $$ >{pipe.path}; exec sleep 600", tmp_path, monkeypatch)
+        env = {"AWS_PROFILE": "lab", **{name: text for name, text in os.environ.items() if name.startswith("AWS_")}}
+        provider = {"baseUrl": "http://127.0.0.1:9", "api": "bedrock-converse-stream", "models": [{"id": "m1"}]}
+        args = ["--provider", "amazon-bedrock", "--model", "m1"]
+        models = {"providers": {"amazon-bedrock": provider}}
+        with Agent(tmp_path, models=models, args=args, env=env, offline=False) as agent:
+            agent.get("prompt", message="go")
+            pid = int(pipe.line())
+            agent.get("abort")
+            assert agent.get("get_state")["isStreaming"] is False
+            agent.close()
+            assert agent.exit_code() == 0
+        assert is_gone(pid, within=WITHIN)
 
 
 def test_what_cannot_be_in_a_header_is_not_sent(tmp_path: Path) -> None:

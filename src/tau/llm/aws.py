@@ -7,13 +7,17 @@ send requests: call it in a thread.
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from tau.concurrency.helper_commands import helper_command
 from tau.errors import ModelError, shortened
 from tau.llm.http import MAX_ERROR_CHARACTERS
 from tau.llm.proxies import environment_proxies
+
+PROCESS_TIMEOUT_S = 60.0  # of a `credential_process`; it may ask the user for a second factor
 
 
 def find_credentials(environment: Mapping[str, str]) -> Mapping[str, str]:
@@ -68,4 +72,19 @@ def _session(profile: str | None, proxies: tuple[tuple[str, str], ...]) -> Any:
     session = botocore.session.Session(profile=profile)
     if proxies:
         session.set_default_client_config(botocore.config.Config(proxies=dict(proxies)))
+    for provider in session.get_component("credential_provider").providers:
+        if hasattr(provider, "_popen"):  # botocore waits for a `credential_process` for ever, and leaves it behind
+            provider._popen = CredentialProcess
     return session
+
+
+class CredentialProcess(subprocess.Popen[bytes]):
+    """The program of a `credential_process`, with a time limit."""
+
+    def communicate(self, input: bytes | None = None, timeout: float | None = None) -> tuple[bytes, bytes]:
+        try:
+            with helper_command(self):
+                return super().communicate(input, PROCESS_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            with self:  # closes its pipes
+                raise TimeoutError(f"the credential_process did not end within {PROCESS_TIMEOUT_S:g} s") from None

@@ -14,19 +14,17 @@ import logging
 import os
 import re
 import select
-import signal
 import subprocess
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 
+from tau.concurrency.helper_commands import helper_command
 from tau.store.proxy_setting import process_environment
 
 logger = logging.getLogger(__name__)
 COMMAND_TIMEOUT_S = 10
 MAX_OUTPUT_BYTES = 64 * 1024  # no key or token is longer
 EXIT_POLL_S = 0.02  # between two looks whether a command that prints nothing has ended
-_running: set[subprocess.Popen[bytes]] = set()
 _MARK = r"\$(?:([$!])|\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))"
 
 
@@ -90,15 +88,11 @@ def _reason(error: Exception) -> str:
 def _run(command: str, env: Mapping[str, str] | None) -> tuple[bytes, int]:
     """Run in tau's own process group, because some commands ask for a password at the terminal."""
     nothing, pipe = subprocess.DEVNULL, subprocess.PIPE
-    with subprocess.Popen(command, shell=True, stdin=nothing, stdout=pipe, stderr=nothing, env=env) as process:
-        _running.add(process)
-        try:
-            stdout = _read_output(process, time.monotonic() + COMMAND_TIMEOUT_S)
-        except BaseException:
-            _kill(process)
-            raise
-        finally:
-            _running.discard(process)
+    with (
+        subprocess.Popen(command, shell=True, stdin=nothing, stdout=pipe, stderr=nothing, env=env) as process,
+        helper_command(process),
+    ):
+        stdout = _read_output(process, time.monotonic() + COMMAND_TIMEOUT_S)
     return stdout, process.returncode
 
 
@@ -132,27 +126,3 @@ def _available(pipe: int) -> bytes | None:
         return os.read(pipe, MAX_OUTPUT_BYTES)
     except BlockingIOError:
         return None
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill a command and, where the system lists them (Linux), the programs that it has started."""
-    started = _descendants(process.pid) if process.poll() is None else []
-    process.kill()
-    for pid in started:
-        with suppress(OSError):
-            os.kill(pid, signal.SIGKILL)
-
-
-def _descendants(pid: int) -> list[int]:
-    try:
-        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
-            children = [int(word) for word in file.read().split()]
-    except (OSError, ValueError):
-        return []
-    return [*children, *(below for child in children for below in _descendants(child))]
-
-
-def stop_commands() -> None:
-    """Kill the commands that still run in threads when the program ends."""
-    for process in list(_running):
-        _kill(process)

@@ -20,10 +20,10 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import Any, NoReturn
 
+from tau.concurrency.helper_commands import stop_commands
 from tau.core.checks.exit_codes import FAILED, USAGE, exit_code_of_signal
 from tau.errors import ExtensionFailure, TauError
 from tau.runtime.terminal import complain
-from tau.store.config_values import stop_commands
 
 logger = logging.getLogger(__name__)
 
