@@ -25,7 +25,7 @@ WORDS = [f"w{at} " for at in range(20)]
 HARNESS = """
 (async () => {
   const [c, s] = await Promise.all([import("./static/connection.js"), import("./static/state.js")]);
-  Object.assign(window, {c, s, heard: {status: [], types: [], snapshots: [], refused: null}, state: null});
+  Object.assign(window, {c, s, heard: {status: [], types: [], snapshots: [], lists: [], refused: null}, state: null});
   window.listenTo = (connection) => {
     const onRecord = (record) => {
       heard.types.push(record.type);
@@ -35,7 +35,7 @@ HARNESS = """
     const onStatus = (status) => heard.status.push(status.state);
     const onRefused = (text) => { heard.refused = text; };
     window.connection = connection;
-    connection.listen({onRecord, onStatus, onRefused, onList: () => null});
+    connection.listen({onRecord, onStatus, onRefused, onList: (data) => heard.lists.push(data)});
   };
   window.join = (id) => {
     state = s.emptySession(id);
@@ -103,6 +103,20 @@ def test_a_code_in_the_address_becomes_a_login_and_leaves_the_history(tab: Tab, 
     tab.run("c.logout()")
     assert tab.run("c.login()") is None
     assert host.server.credentials.stored() == []
+
+
+def test_a_page_that_listens_late_is_told_what_the_host_has_said(tab: Tab, host: ServedPage) -> None:
+    session = host.open()
+    tab.visit(host.login_url())
+    tab.run(HARNESS)
+    tab.run("c.firstConnection().then((found) => { window.early = found; })")
+    tab.until("early.hello")
+    tab.run("listenTo(early)")
+    assert tab.run("heard.status") == ["connecting", "online"]
+    tab.until("heard.lists.length === 1")
+    assert tab.run("heard.lists[0].sessions.map((row) => row.id)") == [session]
+    host.cut()
+    tab.until("heard.lists.length === 2")  # with each hello
 
 
 def test_a_token_or_an_address_can_be_typed_in(tab: Tab, host: ServedPage) -> None:

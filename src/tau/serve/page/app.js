@@ -9,7 +9,6 @@ import {Questions, SessionList, ago, dollars, folderName, titleOf} from "./side.
 const $ = (id) => document.getElementById(id);
 const root = document.documentElement;
 const INTERRUPTED = "The last run was interrupted. Look at what is done already, then continue with the task.";
-
 const LIST_PATIENCE_MS = 500; // after which the page is shown without it
 
 let connection = null;

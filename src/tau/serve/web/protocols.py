@@ -280,8 +280,8 @@ def _set_options(connection: socket.socket | None) -> None:
     """Send each write at once, and let the kernel notice a client that is gone without a word."""
     if connection is None or connection.family not in (socket.AF_INET, socket.AF_INET6):
         return
-    # asyncio sets it only on sockets that were made with IPPROTO_TCP. Without it, what follows a first write waits until
-    # the client has acknowledged that one, which takes 40 ms.
+    # asyncio does this only for sockets made with IPPROTO_TCP. Without it, a second write waits for the acknowledgement
+    # of the first, which clients delay by 40 ms.
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     if hasattr(socket, "TCP_USER_TIMEOUT"):
