@@ -25,16 +25,17 @@ WORDS = [f"w{at} " for at in range(20)]
 HARNESS = """
 (async () => {
   const [c, s] = await Promise.all([import("./static/connection.js"), import("./static/state.js")]);
-  Object.assign(window, {c, s, heard: {status: [], types: [], snapshots: [], refused: null}, state: null});
-  window.connectWith = (login) => {
+  Object.assign(window, {c, s, heard: {status: [], types: [], snapshots: [], lists: [], refused: null}, state: null});
+  window.listenTo = (connection) => {
     const onRecord = (record) => {
       heard.types.push(record.type);
       if (record.type === "snapshot") heard.snapshots.push(record.reason);
       if (state && (record.seq !== undefined || record.type === "snapshot")) state = s.fold(state, record);
     };
     const onStatus = (status) => heard.status.push(status.state);
-    window.connection = new c.Connection(login, {onRecord, onStatus, onRefused: (text) => { heard.refused = text; }});
-    connection.start();
+    const onRefused = (text) => { heard.refused = text; };
+    window.connection = connection;
+    connection.listen({onRecord, onStatus, onRefused, onList: (data) => heard.lists.push(data)});
   };
   window.join = (id) => {
     state = s.emptySession(id);
@@ -75,7 +76,7 @@ def host(tmp_path: Path, modules: Path, browser: Browser) -> Iterator[ServedPage
 def logged_in(tab: Tab, host: ServedPage, scope: Any = "admin") -> None:
     tab.visit(host.login_url(scope))
     tab.run(HARNESS)
-    tab.run("c.login().then(connectWith)")
+    tab.run("c.firstConnection().then(listenTo)")
     tab.until("heard.status.at(-1) === 'online'")
 
 
@@ -84,12 +85,12 @@ def test_a_code_in_the_address_becomes_a_login_and_leaves_the_history(tab: Tab, 
     url = host.login_url("drive")
     tab.visit(url)
     tab.run(HARNESS)
-    login = tab.run("c.login()")
+    assert tab.run("c.firstConnection().then(Boolean)")
+    login = tab.run("c.login()")  # stored
     assert login["scope"] == "drive" and login["name"] == "Chrome on Linux"
     assert tab.run("location.href") == host.url
     entries = tab.ask("Page.getNavigationHistory")["entries"]
     assert not any("#k=" in entry["url"] for entry in entries)
-    assert tab.run("c.login()") == login  # stored
     assert tab.run("document.cookie") == ""
     assert [(kind, one.name, one.scope) for kind, one in host.server.credentials.stored()] == [
         ("login", "Chrome on Linux", "drive")
@@ -102,6 +103,20 @@ def test_a_code_in_the_address_becomes_a_login_and_leaves_the_history(tab: Tab, 
     tab.run("c.logout()")
     assert tab.run("c.login()") is None
     assert host.server.credentials.stored() == []
+
+
+def test_a_page_that_listens_late_is_told_what_the_host_has_said(tab: Tab, host: ServedPage) -> None:
+    session = host.open()
+    tab.visit(host.login_url())
+    tab.run(HARNESS)
+    tab.run("c.firstConnection().then((found) => { window.early = found; })")
+    tab.until("early.hello")
+    tab.run("listenTo(early)")
+    assert tab.run("heard.status") == ["connecting", "online"]
+    tab.until("heard.lists.length === 1")
+    assert tab.run("heard.lists[0].sessions.map((row) => row.id)") == [session]
+    host.cut()
+    tab.until("heard.lists.length === 2")  # with each hello
 
 
 def test_a_token_or_an_address_can_be_typed_in(tab: Tab, host: ServedPage) -> None:

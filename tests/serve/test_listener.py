@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import Any
 
 import pytest
@@ -46,6 +47,18 @@ def test_a_request_is_answered_and_the_connection_is_kept() -> None:
             two = request("GET", "/a", port).replace(b"Connection: close\r\n", b"") + request("GET", "/b", port)
             answer = await ask(port, two)
             assert (answer.count(b"200 OK"), answer[-2:]) == (2, b"/b")
+
+    asyncio.run(run())
+
+
+def test_no_write_waits_until_the_one_before_is_acknowledged() -> None:
+    async def run() -> None:
+        async with listening(echo) as (port, listener):
+            reader, _ = await send(port, request("GET", "/a", port).replace(b"Connection: close\r\n", b""))
+            await reader.readuntil(b"\r\n\r\n/a")
+            [connection] = listener._state.connections
+            found = connection.transport.get_extra_info("socket")
+            assert found.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
     asyncio.run(run())
 

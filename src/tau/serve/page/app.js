@@ -1,6 +1,6 @@
 // The page of `tau serve`: login, the list of sessions, and one session with its transcript and its message field.
 
-import {Connection, keepLogin, login, loginWith, logout} from "./connection.js";
+import {Connection, firstConnection, keepLogin, login, loginWith, logout} from "./connection.js";
 import {emptyList, emptySession, fold, foldList, isBusy, withBash, withoutBash, withRows, withState} from "./state.js";
 import {Transcript, make} from "./transcript.js";
 import {Composer} from "./composer.js";
@@ -9,6 +9,7 @@ import {Questions, SessionList, ago, dollars, folderName, titleOf} from "./side.
 const $ = (id) => document.getElementById(id);
 const root = document.documentElement;
 const INTERRUPTED = "The last run was interrupted. Look at what is done already, then continue with the task.";
+const LIST_PATIENCE_MS = 500; // after which the page is shown without it
 
 let connection = null;
 let status = {state: "connecting", retryAt: null};
@@ -134,8 +135,8 @@ const sessions = new SessionList({newIn: (folder) => newSession(folder), more: (
 async function start() {
   setTheme(read("tau-theme"));
   try {
-    const found = await login();
-    if (found) return begin(found);
+    const found = await firstConnection();
+    if (found) return use(found);
     showLogin("");
   } catch (error) {
     showLogin(error.message);
@@ -181,33 +182,41 @@ $("login").addEventListener("submit", async (event) => {
   }
 });
 
-function begin(found) {
-  connection = new Connection(found, {
-    onRecord: received,
+const begin = (found) => use(new Connection(found).start());
+
+function use(found) {
+  connection = found;
+  connection.listen({
     onStatus: statusChanged,
+    onList: (data) => {
+      showList(data);
+      showApp();
+    },
+    onRecord: received,
     onRefused: (sentence) => showLogin(sentence),
   });
-  connection.start();
 }
 
-async function statusChanged(now) {
-  const first = now.state === "online" && $("app").hidden;
+function statusChanged(now) {
   status = now;
   root.dataset.connection = now.state;
   if (now.state === "online") {
-    loadList(false); // the host answers while this is drawn
     root.dataset.scope = connection.hello.scope;
     $("host").textContent = `tau ${connection.hello.tau}`;
-    if (first) {
-      $("start").hidden = true;
-      $("app").hidden = false;
-      root.dataset.view = "app";
-      routed();
-    }
+    if (sessionInAddress()) showApp();
+    else setTimeout(showApp, LIST_PATIENCE_MS); // usually it is drawn once, with the list
     questions.retry();
     if (stored) openSession(session.id);
   }
   showBanner();
+}
+
+function showApp() {
+  if (!connection || !$("app").hidden) return;
+  $("start").hidden = true;
+  $("app").hidden = false;
+  root.dataset.view = "app";
+  routed();
 }
 
 // Records
@@ -267,10 +276,12 @@ function showNotices(now, before) {
 
 function routed() {
   if (new URLSearchParams(location.hash.slice(1)).has("k")) return void loginAgain();
-  const wanted = new URLSearchParams(location.hash.slice(1)).get("s");
+  const wanted = sessionInAddress();
   if (wanted && wanted !== session?.id) openSession(wanted);
   else if (!wanted && !session) showNothing();
 }
+
+const sessionInAddress = () => new URLSearchParams(location.hash.slice(1)).get("s");
 
 addEventListener("hashchange", routed);
 
@@ -361,13 +372,17 @@ async function loadList(older) {
   const cursor = older ? list.cursor : null;
   try {
     const data = await connection.request({type: "list_sessions", all: true, ...(cursor ? {cursor} : {})});
-    list = withRows(list, data, older);
-    sessions.update(list, session?.id);
-    showHead();
-    showElsewhere();
+    showList(data, older);
   } catch {
-    // the list is asked for again when the connection is back
+    // the list comes again when the connection is back
   }
+}
+
+function showList(data, older = false) {
+  list = withRows(list, data, older);
+  sessions.update(list, session?.id);
+  showHead();
+  showElsewhere();
 }
 
 // A mark on the button of the list: another session asks.

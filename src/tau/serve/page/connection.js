@@ -31,10 +31,20 @@ const MESSAGES = new Set(["prompt", "steer", "follow_up"]); // the host knows th
 
 // Logins
 
-// The first login and the first socket are begun here, while the browser still loads the other modules.
+// The first login and the first connection are begun here, while the browser still loads the other modules.
 let firstSocket = codeIn(location.hash) || storedLogin() ? newSocket() : null;
-let firstLogin = findLogin().finally(() => storedLogin() || takeFirstSocket()?.close());
-firstLogin.catch(() => null); // login() reports it
+const first = connectFirst();
+first.catch(() => takeFirstSocket()?.close()); // the page reports it
+
+// Resolves to the connection that was begun with this module, or to null without a login.
+export function firstConnection() {
+  return first;
+}
+
+async function connectFirst() {
+  const found = await login();
+  return found && new Connection(found).start();
+}
 
 function takeFirstSocket() {
   const socket = firstSocket;
@@ -43,13 +53,7 @@ function takeFirstSocket() {
 }
 
 // Takes a code out of the address, or the login that is stored. Returns {token, name, scope}, or null without either.
-export function login() {
-  const found = firstLogin ?? findLogin();
-  firstLogin = null;
-  return found;
-}
-
-async function findLogin() {
+export async function login() {
   const code = codeIn(location.hash);
   if (code === null) return storedLogin();
   history.replaceState(history.state, "", location.pathname + location.search);
@@ -166,7 +170,8 @@ function newSocket() {
 
 export class Connection {
   #login;
-  #on;
+  #on = null; // the handlers of the page
+  #untold = []; // what they would have been called with before the page was there: [name, value]
   #socket = null;
   #websocketWorks = false; // the host has answered on one
   #HttpSocket = null; // instead of WebSocket, for the next attempt
@@ -184,10 +189,15 @@ export class Connection {
   #listeners = new AbortController();
   #reading = new AbortController(); // what is read by HTTP
 
-  constructor(login, {onRecord, onStatus, onRefused}) {
+  constructor(login) {
     this.#login = login;
-    this.#on = {record: onRecord, status: onStatus, refused: onRefused};
     this.hello = null;
+  }
+
+  // Handlers: onStatus(status), onList(data of list_sessions), onRecord(record), onRefused(sentence).
+  listen(handlers) {
+    this.#on = handlers;
+    for (const [name, value] of this.#untold.splice(0)) this.#tell(name, value);
   }
 
   start() {
@@ -199,6 +209,7 @@ export class Connection {
     const silence = setInterval(() => this.#checkSilence(), SILENCE_MS / 3);
     signal.addEventListener("abort", () => clearInterval(silence));
     this.#connect();
+    return this;
   }
 
   close() {
@@ -287,7 +298,7 @@ export class Connection {
     if (!socket) return void this.#chooseTransport().then(() => this.#connectLater(""));
     this.#socket = socket;
     this.#expect(HELLO_TIMEOUT_MS);
-    const greet = () => socket.send(JSON.stringify(this.#greeting()));
+    const greet = () => this.#greetings().forEach((record) => socket.send(JSON.stringify(record)));
     if (socket.readyState === OPEN) greet();
     else socket.onopen = greet;
     socket.onmessage = ({data}) => socket === this.#socket && this.#receive(data);
@@ -308,8 +319,9 @@ export class Connection {
     this.#HttpSocket = module?.HttpSocket ?? null;
   }
 
-  #greeting() {
-    return {
+  // Hello, and what the page needs in any case: it is sent without waiting for an answer.
+  #greetings() {
+    const hello = {
       id: "hello",
       type: "hello",
       version: VERSION,
@@ -320,6 +332,7 @@ export class Connection {
       flow: "skip",
       pace: 33,
     };
+    return [hello, {id: "watch", type: "watch_sessions", enabled: true}, {id: "list", type: "list_sessions", all: true}];
   }
 
   #greeted(record) {
@@ -329,7 +342,6 @@ export class Connection {
     this.#online = true;
     this.#websocketWorks ||= !this.#viaHttp;
     this.#delay = 0;
-    this.#socket.send(JSON.stringify({id: "watch", type: "watch_sessions", enabled: true}));
     const unanswered = [...this.#pending.values()];
     this.#status("online");
     if (this.#attached) this.#sendAttach();
@@ -356,7 +368,7 @@ export class Connection {
       const error = new Error(record.error);
       this.#rejectFollowed(error.message);
       if (attached.reject) attached.reject(error);
-      else this.#on.record({type: "attach_failed", session: attached.session, error: record.error, receivedAt: Date.now()});
+      else this.#tell("onRecord", {type: "attach_failed", session: attached.session, error: record.error, receivedAt: Date.now()});
       return;
     }
     const moved = attached.stream !== null && attached.stream !== record.data.stream;
@@ -437,7 +449,7 @@ export class Connection {
     if (this.#ended) return;
     this.close();
     if (storedLogin()?.token === this.#login.token) forget();
-    this.#on.refused(REVOKED);
+    this.#tell("onRefused", REVOKED);
   }
 
   // Is the connection still there? After sleep, or without a network, no close event tells.
@@ -480,12 +492,13 @@ export class Connection {
     const ofSession = record.seq !== undefined || record.type === "snapshot";
     if (ofSession && record.session !== this.#attached?.session) return; // of a session that was left
     if (record.type === "session_changed") this.#attached.session = record.sessionId;
-    this.#on.record(record);
+    this.#tell("onRecord", record);
   }
 
   #answered(record) {
     if (record.id === "hello") return this.#greeted(record);
     if (record.command === "attach") return this.#attachAnswered(record);
+    if (record.id === "list" && record.success) return this.#tell("onList", record.data);
     if (record.id === "ping") clearTimeout(this.#patience);
     const waiting = this.#pending.get(record.id);
     if (!waiting) return;
@@ -495,7 +508,12 @@ export class Connection {
   }
 
   #status(state, more = {}) {
-    this.#on.status({state, retryAt: null, error: null, ...more});
+    this.#tell("onStatus", {state, retryAt: null, error: null, ...more});
+  }
+
+  #tell(name, value) {
+    if (this.#on) this.#on[name](value);
+    else this.#untold.push([name, value]);
   }
 }
 

@@ -61,7 +61,7 @@ class HeadLimits(HttpToolsProtocol):
         if self.table.refuses(connection.fileno()):
             transport.abort()
             return
-        _watch_for_silence(connection)
+        _set_options(connection)
         self._await_head()
         self.table.add(self)
 
@@ -278,10 +278,13 @@ def frame_head(first: int, size: int) -> bytes:
     )
 
 
-def _watch_for_silence(connection: socket.socket | None) -> None:
-    """Let the kernel notice a client that is gone without a word."""
+def _set_options(connection: socket.socket | None) -> None:
+    """Send each write at once, and let the kernel notice a client that is gone without a word."""
     if connection is None or connection.family not in (socket.AF_INET, socket.AF_INET6):
         return
+    # asyncio does this only for sockets made with IPPROTO_TCP. Without it, a second write waits for the acknowledgement
+    # of the first, which clients delay by 40 ms.
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     if hasattr(socket, "TCP_USER_TIMEOUT"):
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_S)
