@@ -169,7 +169,7 @@ class Dispatcher:
         except Exception as error:
             self._respond_with_bug(request.id, request.name, error)
             return False
-        if not isinstance(reply, CoroutineType):
+        if type(reply) is not CoroutineType:
             self._respond(request.id, request.name, data=self._dialect.reply_data(request.kind, reply))
             return False
         task = asyncio.create_task(self._finish(request, reply))
