@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from types import CoroutineType, SimpleNamespace
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, get_type_hints
 
 from tau.errors import CommandError
 from tau.records.base import UNSET, BadRecord, UnsetType, attach_source, decode
@@ -57,8 +57,7 @@ class HandlerTable:
 
     def __init__(self) -> None:
         self._handlers: dict[type[Command], Callable[..., Any]] = {}
-        self._with_request: set[type[Command]] = set()
-        self._with_lender: set[type[Command]] = set()
+        self._extras: dict[type[Command], Literal["request", "lender"]] = {}  # what else a handler asks for
 
     def __getitem__(self, kind: type[Command]) -> Callable[..., Any]:
         return self._handlers[kind]
@@ -80,20 +79,18 @@ class HandlerTable:
         def register(handler: Handler) -> Handler:
             self._handlers[kind] = handler
             if with_request:
-                self._with_request.add(kind)
+                self._extras[kind] = "request"
             if with_lender:
-                self._with_lender.add(kind)
+                self._extras[kind] = "lender"
             return handler
 
         return register
 
     def call(self, session: Operations, command: Any, request: Request, lender: Callable[[], ToolLender]) -> Any:
-        handler = self._handlers[request.kind]
-        if request.kind in self._with_lender:
-            return handler(session, command, lender())
-        if request.kind in self._with_request:
-            return handler(session, command, request)
-        return handler(session, command)
+        handler, extra = self._handlers[request.kind], self._extras.get(request.kind)
+        if extra is None:
+            return handler(session, command)
+        return handler(session, command, lender() if extra == "lender" else request)
 
 
 class Dispatcher:

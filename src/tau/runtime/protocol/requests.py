@@ -69,7 +69,7 @@ def parse_envelope(line: bytes) -> Envelope:
 
 def parse_request(line: InputLine, dialect: Dialect = DEFAULT) -> Request | None:
     """Parse a line; None for an answer to a dialog, which is not a command. Raises InvalidLine."""
-    if isinstance(line, LineTooLong):
+    if not isinstance(line, bytes):
         raise InvalidLine("parse", b"", f"Failed to parse command: the line is longer than {line.size_limit} bytes")
     try:
         envelope = parse_envelope(line)
