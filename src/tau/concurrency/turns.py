@@ -37,7 +37,11 @@ def run_turn(loop: asyncio.AbstractEventLoop, callback: Callable[..., object], *
         for _ in range(MAX_CALLS):
             if not calls:
                 break
-            _call(loop, calls.popleft())
+            next_callback = calls.popleft()
+            try:
+                next_callback()
+            except Exception as error:
+                _report(loop, next_callback, error)
     finally:
         del _turns[loop]
         for late in calls:
@@ -53,11 +57,8 @@ def call_in_turn(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]
         calls.append(callback)
 
 
-def _call(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> None:
-    try:
-        callback()
-    except Exception as error:
-        loop.call_exception_handler({"message": f"Exception in callback {callback!r}", "exception": error})
+def _report(loop: asyncio.AbstractEventLoop, callback: Callable[[], object], error: Exception) -> None:
+    loop.call_exception_handler({"message": f"Exception in callback {callback!r}", "exception": error})
 
 
 class TurnFuture(asyncio.Future[None]):

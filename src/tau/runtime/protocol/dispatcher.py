@@ -14,7 +14,7 @@ from types import CoroutineType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, get_type_hints
 
 from tau.errors import CommandError
-from tau.records.base import UNSET, BadRecord, UnsetType, attach_source, decode
+from tau.records.base import UNSET, BadRecord, UnsetType, decode
 from tau.records.commands import Command, HostTool
 from tau.records.messages import Image, Text
 from tau.runtime.protocol.requests import InputLine, InvalidLine, Request, parse_dialog_answer, parse_request
@@ -156,7 +156,7 @@ class Dispatcher:
 
     def _run(self, request: Request) -> bool:
         try:
-            command = self._dialect.fill_defaults(attach_source(decode(request.kind, request.body), request.body))
+            command = self._dialect.fill_defaults(decode(request.kind, request.body))
             if len(self._tasks) >= MAX_CONCURRENT_COMMANDS:
                 raise CommandError("Too many commands are under way. Try again later.")
             reply = self._handlers.call(self._session, command, request, self._require_lender)

@@ -170,7 +170,8 @@ class Outbox:
             and not backlog.items
         ):
             self._state = IDLE
-            self._wake_waiters()
+            if self._written is not None:
+                self._written.set()
             return
         self._state = WRITING
         self._writer.write()
