@@ -3,7 +3,8 @@
     python benchmarks/answerer.py < commands > responses
 
 A callback of asyncio reads lines, msgspec decodes the command and encodes the state, and one write sends the response.
-There are no sessions, no checks, no other commands, and a slow reader blocks it.
+There are no sessions, no checks, no other commands, and a slow reader blocks it. The response is that of tau in the
+same job, to the byte but for the id of the session.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ DATA = {
         "baseUrl": "http://127.0.0.1:40000",
         "reasoning": False,
         "input": ["text"],
-        "cost": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0},
+        "cost": {"input": 0.0, "output": 0.0, "cacheRead": 0.0, "cacheWrite": 0.0},
         "contextWindow": 2_000_000_000,
         "maxTokens": 4_096,
     },

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 import subprocess
 import sys
@@ -25,12 +26,9 @@ for line in sys.stdin.buffer:
     sys.stdout.buffer.write(json.dumps(state, separators=(",", ":")).encode() + b"\\n")
     sys.stdout.buffer.flush()
 """
-STATE = (
-    '{"id":"q","type":"response","command":"get_state","success":true,"data":{"model":{"id":"m","name":"M",'
-    '"api":"anthropic-messages","provider":"bench","baseUrl":"http://127.0.0.1","reasoning":false,"input":["text"]},'
-    '"thinkingLevel":"off","isStreaming":false,"isCompacting":false,"steeringMode":"one-at-a-time",'
-    '"followUpMode":"one-at-a-time","sessionId":"0199e4a2","autoCompactionEnabled":true,"messageCount":0}}'
-)
+STATE = json.dumps(
+    {"id": "q", "type": "response", "command": "get_state", "success": True, "data": answerer.DATA}
+)  # the same response as that of the other floor
 
 
 def bash_turns(place: Place, contender: Contender) -> Values:

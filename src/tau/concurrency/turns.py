@@ -15,7 +15,6 @@ must be fit to run in a callback: the code that schedules a callback goes on bef
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections import deque
 from collections.abc import Callable
 from contextvars import Context
@@ -23,49 +22,43 @@ from functools import partial
 from typing import Any
 
 MAX_CALLS = 64
+# The calls of turns that are under way, by event loop. Each loop uses its own entry, in its own thread.
+_turns: dict[asyncio.AbstractEventLoop, deque[Callable[[], object]]] = {}
 
 
-class _Turn(threading.local):
-    """The turn of the event loop of this thread."""
-
-    calls: deque[Callable[[], object]] | None = None
-
-
-_turn = _Turn()
-
-
-def run_turn(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> None:
+def run_turn(loop: asyncio.AbstractEventLoop, callback: Callable[..., object], *args: object) -> None:
     """Call `callback` and then whatever is scheduled in this turn. Must not be called by a task."""
-    if _turn.calls is not None:
-        callback()
+    if loop in _turns:
+        callback(*args)
         return
-    calls = _turn.calls = deque()
+    calls = _turns[loop] = deque()
     try:
-        callback()
+        callback(*args)
         for _ in range(MAX_CALLS):
             if not calls:
                 break
-            _call(loop, calls.popleft())
+            next_callback = calls.popleft()
+            try:
+                next_callback()
+            except Exception as error:
+                _report(loop, next_callback, error)
     finally:
-        _turn.calls = None
+        del _turns[loop]
         for late in calls:
             loop.call_soon(late)
 
 
 def call_in_turn(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> None:
     """Call `callback` later in the current turn, or in the next iteration of the loop. Only in the loop's thread."""
-    calls = _turn.calls
+    calls = _turns.get(loop)
     if calls is None:
         loop.call_soon(callback)
     else:
         calls.append(callback)
 
 
-def _call(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> None:
-    try:
-        callback()
-    except Exception as error:
-        loop.call_exception_handler({"message": f"Exception in callback {callback!r}", "exception": error})
+def _report(loop: asyncio.AbstractEventLoop, callback: Callable[[], object], error: Exception) -> None:
+    loop.call_exception_handler({"message": f"Exception in callback {callback!r}", "exception": error})
 
 
 class TurnFuture(asyncio.Future[None]):

@@ -15,7 +15,6 @@ import struct
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -40,6 +39,7 @@ MAX_CONNECTIONS = 2048
 class SocketTransport(asyncio.Protocol):
     """A Transport on a socket of the event loop. `made` is called when it is connected."""
 
+    write_now = None  # asyncio does it
     _source: BatchSource
     _transport: asyncio.Transport
 
@@ -93,7 +93,7 @@ class SocketTransport(asyncio.Protocol):
         self._made(self)
 
     def data_received(self, data: bytes) -> None:
-        run_turn(self._loop, partial(self._input.feed, data))
+        run_turn(self._loop, self._input.feed, data)
         if self._input.full:
             self._transport.pause_reading()
 

@@ -11,6 +11,7 @@ from tau.records.base import Value
 
 MAX_LINE_BYTES = 32 * 1024 * 1024
 JOIN_AFTER = 4096
+LF, CR = 0x0A, 0x0D
 
 
 class LineTooLong(Value):
@@ -34,8 +35,8 @@ class LineDecoder:
 
     def feed(self, data: bytes) -> list[bytes | LineTooLong]:
         """The lines that `data` completes, and a LineTooLong where a line exceeds the limit."""
-        if not self._size and not self._discarding and 0 < data.find(b"\n") == len(data) - 1 <= self._limit:
-            return [data[:-1].removesuffix(b"\r")]  # the usual case: one whole line
+        if not self._size and not self._discarding and 0 < data.find(LF) == len(data) - 1 <= self._limit:
+            return [data[:-2] if data[-2] == CR else data[:-1]]  # the usual case: one whole line
         lines: list[bytes | LineTooLong] = []
         *ends, rest = data.split(b"\n")
         for chunk in ends:

@@ -58,7 +58,7 @@ class MessageQueues:
         return iter([(queue, message) for queue, waiting in self._waiting.items() for message in waiting])
 
     def __len__(self) -> int:
-        return sum(map(len, self._waiting.values()))
+        return len(self._waiting["steer"]) + len(self._waiting["follow_up"])
 
 
 def message_texts(messages: Sequence[QueuedMessage]) -> list[str]:

@@ -52,6 +52,7 @@ KINDS = (
 )
 SEEN_BY_MODELS = ("message", "branch_summary", "custom_message")  # messages first
 CODES = {kind: code for code, kind in enumerate(KINDS)}
+SESSION_INFO = CODES["session_info"]
 ROOT = -1
 NEAR = 16  # entries to search before an index of all ids is built
 T = TypeVar("T")
@@ -216,10 +217,11 @@ class Tree:
 
     @property
     def name(self) -> str | None:
+        # A search for bytes: the name is requested often, and sessions may be long.
+        if SESSION_INFO not in self._kinds:
+            return None
         at = len(self._kinds)
-        while (
-            at := self._kinds.rfind(CODES["session_info"], 0, at)
-        ) >= 0:  # a search for bytes: the name is requested often, and sessions may be long
+        while (at := self._kinds.rfind(SESSION_INFO, 0, at)) >= 0:
             entry = self.entry(at)
             if isinstance(entry, SessionInfo) and entry.name:
                 return entry.name

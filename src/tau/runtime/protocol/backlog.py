@@ -104,11 +104,14 @@ class Backlog:
         items = self.items
         if not items:
             return b""
-        first = items[0]
-        if len(items) == 1 and not isinstance(first, LargeRecord):  # the usual case: a response, or an update
-            items.popleft()
-            self.size -= _size(first)
-            return self._line(first) + b"\n"
+        if len(items) == 1 and type(items[0]) is not LargeRecord:  # the usual case: a response, or an update
+            item = items.popleft()
+            if type(item) is bytes:
+                self.size -= len(item)
+                return item + b"\n"
+            assert not isinstance(item, LargeRecord)
+            self.size -= _size(item)
+            return self._line(item) + b"\n"
         lines: list[bytes] = []
         size = 0
         while self.items and size < BATCH_BYTES:

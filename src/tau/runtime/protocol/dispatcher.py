@@ -11,10 +11,10 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from types import CoroutineType, SimpleNamespace
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, get_type_hints
 
 from tau.errors import CommandError
-from tau.records.base import UNSET, BadRecord, UnsetType, attach_source, decode
+from tau.records.base import UNSET, BadRecord, UnsetType, decode
 from tau.records.commands import Command, HostTool
 from tau.records.messages import Image, Text
 from tau.runtime.protocol.requests import InputLine, InvalidLine, Request, parse_dialog_answer, parse_request
@@ -57,8 +57,7 @@ class HandlerTable:
 
     def __init__(self) -> None:
         self._handlers: dict[type[Command], Callable[..., Any]] = {}
-        self._with_request: set[type[Command]] = set()
-        self._with_lender: set[type[Command]] = set()
+        self._extras: dict[type[Command], Literal["request", "lender"]] = {}  # what else a handler asks for
 
     def __getitem__(self, kind: type[Command]) -> Callable[..., Any]:
         return self._handlers[kind]
@@ -80,20 +79,18 @@ class HandlerTable:
         def register(handler: Handler) -> Handler:
             self._handlers[kind] = handler
             if with_request:
-                self._with_request.add(kind)
+                self._extras[kind] = "request"
             if with_lender:
-                self._with_lender.add(kind)
+                self._extras[kind] = "lender"
             return handler
 
         return register
 
     def call(self, session: Operations, command: Any, request: Request, lender: Callable[[], ToolLender]) -> Any:
-        handler = self._handlers[request.kind]
-        if request.kind in self._with_lender:
-            return handler(session, command, lender())
-        if request.kind in self._with_request:
-            return handler(session, command, request)
-        return handler(session, command)
+        handler, extra = self._handlers[request.kind], self._extras.get(request.kind)
+        if extra is None:
+            return handler(session, command)
+        return handler(session, command, lender() if extra == "lender" else request)
 
 
 class Dispatcher:
@@ -159,7 +156,7 @@ class Dispatcher:
 
     def _run(self, request: Request) -> bool:
         try:
-            command = self._dialect.fill_defaults(attach_source(decode(request.kind, request.body), request.body))
+            command = self._dialect.fill_defaults(decode(request.kind, request.body))
             if len(self._tasks) >= MAX_CONCURRENT_COMMANDS:
                 raise CommandError("Too many commands are under way. Try again later.")
             reply = self._handlers.call(self._session, command, request, self._require_lender)
@@ -169,7 +166,7 @@ class Dispatcher:
         except Exception as error:
             self._respond_with_bug(request.id, request.name, error)
             return False
-        if not isinstance(reply, CoroutineType):
+        if type(reply) is not CoroutineType:
             self._respond(request.id, request.name, data=self._dialect.reply_data(request.kind, reply))
             return False
         task = asyncio.create_task(self._finish(request, reply))

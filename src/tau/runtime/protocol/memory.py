@@ -24,6 +24,7 @@ MAX_BUFFERED_BYTES = 64 * 1024  # output that the client has not read; like the 
 class MemoryTransport:
     """The server's end. `client` is the other end."""
 
+    write_now = None
     _source: BatchSource
 
     def __init__(self, line_limit: int = MAX_LINE_BYTES) -> None:

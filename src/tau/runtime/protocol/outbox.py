@@ -28,6 +28,7 @@ from tau.wire.dialects import DEFAULT
 if TYPE_CHECKING:
     from tau.runtime.protocol.transport import Writer
 
+DIRECT_BYTES = 64 * 1024  # the event loop writes this much itself, if the transport can; the buffer of a pipe on Linux
 HIGH_WATER_BYTES = 4 * 1024 * 1024
 LOW_WATER_BYTES = HIGH_WATER_BYTES // 2
 
@@ -42,11 +43,12 @@ CLOSED: Final = "closed"
 class Outbox:
     """Owned by the event loop, which calls `on_closed` when the client has closed its end.
 
-    The writer may call `take` in a thread. The lock guards the backlog, and the state while the writer is active.
+    The writer may call `take` in a thread, but only while the state is WRITING. The lock guards backlog and state then.
     """
 
     def __init__(self, writer: Writer, on_closed: Callable[[], None], dialect: Dialect = DEFAULT) -> None:
         self._writer = writer
+        self._write_now = writer.write_now
         self._on_closed = on_closed
         self._dialect = dialect
         self._loop = asyncio.get_running_loop()
@@ -151,17 +153,27 @@ class Outbox:
             call_in_turn(self._loop, self._flush)
 
     def _flush(self) -> None:
-        with self._lock:
-            if self._state in (WRITING, CLOSED):
-                return
-            if not self._backlog.items:
-                self._state = IDLE
-                return
-            if self._backlog.should_delay():
-                self._state = SCHEDULED
-                self._loop.call_at(self._backlog.next_update, self._flush)
-                return
-            self._state = WRITING
+        if self._state == WRITING or self._state == CLOSED:
+            return
+        backlog = self._backlog
+        if not backlog.items:
+            self._state = IDLE
+            return
+        if backlog.should_delay():
+            self._state = SCHEDULED
+            self._loop.call_at(backlog.next_update, self._flush)
+            return
+        if (
+            backlog.size <= DIRECT_BYTES
+            and self._write_now is not None
+            and self._write_now(backlog.take())
+            and not backlog.items
+        ):
+            self._state = IDLE
+            if self._written is not None:
+                self._written.set()
+            return
+        self._state = WRITING
         self._writer.write()
 
     def _end(self) -> None:

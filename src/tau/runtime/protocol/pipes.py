@@ -17,7 +17,6 @@ import select
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING
 
 from tau.concurrency.turns import run_turn
@@ -50,6 +49,7 @@ class PipeTransport:
         self.receive = self._reader.receive
         self.deliver_to = self._reader.deliver_to
         self.connect = self._writer.connect
+        self.write_now = self._writer.write_now
         self.write = self._writer.write
 
     async def close(self) -> None:
@@ -95,7 +95,7 @@ class PipeReader:
         except OSError:
             data = b""
         self._read_bytes = SMALL_READ_BYTES if len(data) < SMALL_READ_BYTES else LARGE_READ_BYTES
-        run_turn(self._loop, partial(self._queue.feed, data))  # with the responses to commands that need no task
+        run_turn(self._loop, self._queue.feed, data)  # with the responses to commands that need no task
         if self._queue.ended or self._queue.full:
             self._loop.remove_reader(self._descriptor)
 
@@ -151,7 +151,6 @@ class PipeWriter:
         self._loop = asyncio.get_running_loop()
         self._rest = b""  # of a batch; the thread writes it first
         self._can_fail = RWF_NOWAIT is not None  # instead of blocking; unknown before the first write
-        self._direct_bytes = PIPE_BYTES if self._can_fail else PIPE_BUF_BYTES  # what the loop writes itself
         self._is_enlarged = False  # the buffer of the pipe, for the first batch that needs it
         self._closing = False
         self._ended = asyncio.Event()
@@ -161,52 +160,43 @@ class PipeWriter:
         self._source = source
         threading.Thread(target=self._write_in_thread, name="tau-stdout", daemon=True).start()
 
+    def write_now(self, batch: bytes) -> bool:
+        try:
+            if self._can_fail:
+                assert RWF_NOWAIT is not None
+                written = os.pwritev(self._descriptor, (batch,), CURRENT_POSITION, RWF_NOWAIT)
+            elif len(batch) <= PIPE_BUF_BYTES and self._is_writable():
+                written = os.write(self._descriptor, batch)
+            else:
+                written = 0
+        except BlockingIOError:
+            written = 0
+        except OSError as error:
+            if not self._can_fail or error.errno not in NOT_SUPPORTED:
+                self._loop.call_soon(self._source.connection_lost)
+                return True
+            self._can_fail = False
+            return self.write_now(batch)
+        self._rest = batch[written:]
+        return not self._rest
+
     def write(self) -> None:
-        """Write a small batch at once if that does not block; otherwise the thread writes."""
-        if self._source.size <= self._direct_bytes and (self._can_fail or self._is_writable()):
-            batch = self._source.take()
-            if len(batch) <= self._direct_bytes:
-                batch = self._write_now(batch) or self._source.take()
-            if not batch:
-                return
-            self._rest = batch
-        self._wake()
+        """Let the thread write."""
+        if not self._ended.is_set():
+            os.write(self._wake_writer, b"x")
 
     async def close(self) -> None:
         self._closing = True
-        self._wake()
+        self.write()
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_TIMEOUT_S):
                 await self._ended.wait()
-
-    def _wake(self) -> None:
-        if not self._ended.is_set():
-            os.write(self._wake_writer, b"x")
 
     def _is_writable(self, timeout_ms: int | None = 0) -> bool:
         """True if the descriptor is writable. With None, wait until it is, or until the reader has closed its end."""
         poll = select.poll()
         poll.register(self._descriptor, select.POLLOUT)
         return any(event & select.POLLOUT for _, event in poll.poll(timeout_ms))
-
-    def _write_now(self, batch: bytes) -> bytes:
-        """Write without blocking and return the rest."""
-        try:
-            while batch:
-                if self._can_fail:
-                    assert RWF_NOWAIT is not None
-                    written = os.pwritev(self._descriptor, (batch,), CURRENT_POSITION, RWF_NOWAIT)
-                else:
-                    written = os.write(self._descriptor, batch)
-                batch = batch[written:]
-        except BlockingIOError:
-            return batch
-        except OSError as error:
-            if self._can_fail and error.errno in NOT_SUPPORTED:
-                self._can_fail, self._direct_bytes = False, PIPE_BUF_BYTES
-                return batch
-            self._loop.call_soon(self._source.connection_lost)
-        return b""
 
     def _release(self) -> None:
         """Called when the thread has ended."""

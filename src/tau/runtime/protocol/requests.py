@@ -69,7 +69,7 @@ def parse_envelope(line: bytes) -> Envelope:
 
 def parse_request(line: InputLine, dialect: Dialect = DEFAULT) -> Request | None:
     """Parse a line; None for an answer to a dialog, which is not a command. Raises InvalidLine."""
-    if isinstance(line, LineTooLong):
+    if not isinstance(line, bytes):
         raise InvalidLine("parse", b"", f"Failed to parse command: the line is longer than {line.size_limit} bytes")
     try:
         envelope = parse_envelope(line)
@@ -83,8 +83,10 @@ def parse_request(line: InputLine, dialect: Dialect = DEFAULT) -> Request | None
     kind = dialect.command_type(name)
     if kind is None:
         raise InvalidLine(name, id, f"Unknown command: {name}")
+    if COMMANDS.get(name) is kind:
+        return Request(kind, name, id, line)
     try:
-        return Request(kind, name, id, with_canonical_type(line, kind, name))
+        return Request(kind, name, id, with_canonical_type(line, kind))
     except BadRecord as error:
         raise InvalidLine(name, id, str(error)) from None
 
@@ -97,13 +99,11 @@ def parse_dialog_answer(line: bytes) -> Any:
         raise InvalidLine("parse", b"", f"Failed to parse command: {error}") from None
 
 
-def with_canonical_type(line: bytes, kind: type[Command], name: str) -> bytes:
+def with_canonical_type(line: bytes, kind: type[Command]) -> bytes:
     """Replace the dialect's name of a command by tau's, because records are decoded by their tag.
 
     The other fields stay as they are written. Raises BadRecord.
     """
-    if COMMANDS.get(name) is kind:
-        return line
     try:
         fields: dict[str, Any] = decode(dict[str, Raw], line, MAX_RECEIVED_NESTING)
     except BadRecord:  # a lone surrogate, which Raw cannot hold

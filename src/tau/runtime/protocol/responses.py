@@ -29,7 +29,7 @@ def send_response(
     if not dialect.responses:
         for line in dialect.substitute(name, data, error):
             sink.send_line(line)
-    elif isinstance(data, Messages) and isinstance(data.messages, SplicedList):
+    elif type(data) is Messages and isinstance(data.messages, SplicedList):
         head, _, tail = response(id, name, Messages([]), error).rpartition(b"[]")
         sink.send_large(chain([head], data.messages, [tail]), data.messages.size)
     else:
@@ -42,12 +42,12 @@ def response(id: bytes, name: str, data: Any, error: str | UnsetType) -> bytes:
         outcome = _success(name)
     else:
         outcome = b'"type":"response","command":%b,"success":false,"error":%b' % (encode(name), encode(error))
-    head = b'{"id":%b,' % id if id else b"{"
+    head = b'{"id":' + id + b"," if id else b"{"
     if data is UNSET:
-        return b"%b%b}" % (head, outcome)
+        return head + outcome + b"}"
     # The state is a record that stays the same until something changes, and a client may ask for it often.
-    body = wire_json(data) if isinstance(data, SessionState) else encode(data)
-    return b'%b%b,"data":%b}' % (head, outcome, body)
+    body = wire_json(data) if type(data) is SessionState else encode(data)
+    return b"".join((head, outcome, b',"data":', body, b"}"))
 
 
 @cache

@@ -18,10 +18,6 @@ LineHandler = Callable[[Sequence[InputLine]], int]  # handles the first lines an
 class BatchSource(Protocol):
     """The output that a transport writes."""
 
-    @property
-    def size(self) -> int:
-        """About how many bytes can be taken."""
-
     def take(self) -> bytes:
         """Take the next batch: whole lines, or a part of one that is too large for a batch. Thread-safe.
 
@@ -38,6 +34,14 @@ class Writer(Protocol):
 
     def connect(self, source: BatchSource) -> None:
         """Set the source. Called once, before anything else."""
+
+    @property
+    def write_now(self) -> Callable[[bytes], bool] | None:
+        """Write a small batch that the source has taken itself, without blocking; None if all batches must be pulled.
+
+        Not called between `write` and the empty `take` that follows it. Returns False if the client did not take all of
+        the batch: then `write` must be called, and writes the rest first.
+        """
 
     def write(self) -> None:
         """Write batches of the source until it is empty. Called when it has output and its last `take` was empty."""

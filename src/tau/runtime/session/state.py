@@ -41,7 +41,7 @@ class StateReader:
 
     def file(self) -> str | UnsetType:
         """The path of the session file; absent if the session is only in memory."""
-        path = self._session.log.path
+        path = self._session.log.file.path
         return UNSET if path is None else str(path)
 
     def _fields(self) -> tuple[Any, ...]:
@@ -54,7 +54,7 @@ class StateReader:
             modes["steer"],
             modes["follow_up"],
             self.file(),
-            log.id,
+            log.header.id,
             log.tree.name or UNSET,
             session.settings.compaction.enabled,
             log.message_count,

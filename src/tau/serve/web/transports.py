@@ -32,6 +32,7 @@ class DirectConnection(Protocol):
 class WebSocketTransport:
     """`send` is that of the ASGI server; `connection` is faster, where there is one."""
 
+    write_now = None
     _source: BatchSource
 
     def __init__(self, send: Callable[[Any], Awaitable[None]], connection: DirectConnection | None) -> None:
