@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -99,10 +100,10 @@ def test_a_ledger_is_made_again_from_what_is_left(tmp_path: Path, damage: Callab
     repaired = repair(folder)
     assert repaired is not None
     assert (repaired.tasks, repaired.results) == (60, 58)
-    ledger = folder.ledger()
-    assert [one.id for one in ledger.open_tasks()] == ["t58", "t59"]
-    assert [ledger.numbers()[task] for task in ("t57", "t58", "t59")] == [2, 2, 2]
-    assert len((tmp_path / "results.jsonl").read_bytes().splitlines()) == 58
+    with closing(folder.ledger()) as ledger:
+        assert [one.id for one in ledger.open_tasks()] == ["t58", "t59"]
+        assert [ledger.numbers()[task] for task in ("t57", "t58", "t59")] == [2, 2, 2]
+        assert len((tmp_path / "results.jsonl").read_bytes().splitlines()) == 58
 
 
 @pytest.mark.promise("W08")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import closing
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -77,9 +78,9 @@ def test_nothing_is_loaded_from_elsewhere(tmp_path: Path) -> None:
 
 
 def test_the_report_has_the_numbers_of_the_ledger(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path / "ledger.db")
-    ledger.add([(id, "h", Task(prompt="x")) for id in "abcde"], 0.0)
-    ledger.finish(results(), 1.0)
+    with closing(Ledger(tmp_path / "ledger.db")) as ledger:
+        ledger.add([(id, "h", Task(prompt="x")) for id in "abcde"], 0.0)
+        ledger.finish(results(), 1.0)
     path = write_report(folder(tmp_path))
     text = path.read_text()
     assert path == tmp_path / "report.html"

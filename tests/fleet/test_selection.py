@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -145,19 +146,21 @@ def test_times_are_written_for_people() -> None:
 
 
 def test_a_snapshot_says_what_happens(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path / "ledger.db")
-    ledger.add([(f"t{number}", "h", Task(prompt="x")) for number in range(10)], 0.0)
-    ledger.claim([(f"t{number}", 1, "w1") for number in range(5)], 100.0)
-    ledger.finish([Result("t0", 1, "solved", "h", cost=0.5), Result("t1", 1, "failed", "h", error="no\nmore")], 110.0)
-    view = LedgerView(tmp_path / "ledger.db")
-    taken = take_snapshot(view, 120.0, 100.0)
-    assert (taken.total, taken.ended, taken.running, taken.waiting, taken.failed) == (10, 2, 3, 5, 1)
-    assert taken.per_second == 0.1
-    assert display.line(taken).startswith("2 of 10, 1 solved, 1 failed, 3 running, $0.50, 360 tasks/h, ")
-    shown = "\n".join(display.table(taken))
-    assert "t2, attempt 1, w1" in shown
-    assert "    failed  t1: no\n" in shown + "\n"
-    assert take_snapshot(view, 120.0, 100.0, alive=False).waiting == 8
+    path = tmp_path / "ledger.db"
+    with closing(Ledger(path)) as ledger, closing(LedgerView(path)) as view:
+        ledger.add([(f"t{number}", "h", Task(prompt="x")) for number in range(10)], 0.0)
+        ledger.claim([(f"t{number}", 1, "w1") for number in range(5)], 100.0)
+        ledger.finish(
+            [Result("t0", 1, "solved", "h", cost=0.5), Result("t1", 1, "failed", "h", error="no\nmore")], 110.0
+        )
+        taken = take_snapshot(view, 120.0, 100.0)
+        assert (taken.total, taken.ended, taken.running, taken.waiting, taken.failed) == (10, 2, 3, 5, 1)
+        assert taken.per_second == 0.1
+        assert display.line(taken).startswith("2 of 10, 1 solved, 1 failed, 3 running, $0.50, 360 tasks/h, ")
+        shown = "\n".join(display.table(taken))
+        assert "t2, attempt 1, w1" in shown
+        assert "    failed  t1: no\n" in shown + "\n"
+        assert take_snapshot(view, 120.0, 100.0, alive=False).waiting == 8
 
 
 class Screen(io.StringIO):
@@ -169,21 +172,21 @@ def test_progress_is_redrawn_at_a_terminal_and_a_line_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TERM", "xterm")
-    ledger = Ledger(tmp_path / "ledger.db")
-    ledger.add([("t0", "h", Task(prompt="x")), ("t1", "h", Task(prompt="x"))], 0.0)
-    ledger.finish([Result("t0", 1, "failed", "h", error="\x1b[2Jhidden")], 1.0)
-    view = LedgerView(tmp_path / "ledger.db")
-    screen, file = Screen(), io.StringIO()
-    for to in (screen, file):
-        progress = Progress(lambda: take_snapshot(view, 10.0, 0.0), to, watch=True)
-        progress.show()
-        progress.show()
-        progress.end()
-    assert file.getvalue().splitlines() == ["1 of 2, 1 failed, 360 tasks/h, 3 to 33 s left"] * 2
-    first, second, end = screen.getvalue().split("\x1b[10A\r\x1b[J")
-    assert (first, end) == (second, "")
-    assert first.splitlines()[0] == "█" * 15 + "░" * 15 + " 1 of 2 (50%)"
-    assert "\x1b" not in first and "hidden" in first
+    path = tmp_path / "ledger.db"
+    with closing(Ledger(path)) as ledger, closing(LedgerView(path)) as view:
+        ledger.add([("t0", "h", Task(prompt="x")), ("t1", "h", Task(prompt="x"))], 0.0)
+        ledger.finish([Result("t0", 1, "failed", "h", error="\x1b[2Jhidden")], 1.0)
+        screen, file = Screen(), io.StringIO()
+        for to in (screen, file):
+            progress = Progress(lambda: take_snapshot(view, 10.0, 0.0), to, watch=True)
+            progress.show()
+            progress.show()
+            progress.end()
+        assert file.getvalue().splitlines() == ["1 of 2, 1 failed, 360 tasks/h, 3 to 33 s left"] * 2
+        first, second, end = screen.getvalue().split("\x1b[10A\r\x1b[J")
+        assert (first, end) == (second, "")
+        assert first.splitlines()[0] == "█" * 15 + "░" * 15 + " 1 of 2 (50%)"
+        assert "\x1b" not in first and "hidden" in first
 
 
 def test_the_table_of_a_large_fleet_lists_what_needs_a_look() -> None:

@@ -12,6 +12,7 @@ import pytest
 from export.chromium import Browser
 from page.served_page import ServedPage, Tab
 from page.test_page import settled, show, shown, write
+from support.fleets import wait_for
 from support.page_script import module_url
 from support.rpc_process import calls
 from support.served import Json
@@ -71,8 +72,12 @@ def test_the_page_works_without_websockets(tab: Tab, serve: Hosts) -> None:
     session = host.open()
     tab.ask("Page.addScriptToEvaluateOnNewDocument", source=NO_WEBSOCKET)
     shown(tab, host, session)
-    kinds = {channel.kind for channel in host.server.host.channels}
-    assert "sse" in kinds and "websocket" not in kinds
+
+    def kinds() -> set[str]:
+        return {channel.kind for channel in tuple(host.server.host.channels)}
+
+    wait_for(lambda: "sse" in kinds(), "the page does not use SSE")
+    assert "websocket" not in kinds()
     write(tab, "one")
     settled(tab, "first answer")
     host.cut()

@@ -153,3 +153,11 @@ def test_what_was_asked_for_and_cannot_be_is_an_error(place: Path, given: str, t
     make(place, "work/empty/note.md")
     with pytest.raises(UsageError, match=told):
         found(place, given)
+
+
+def test_a_link_that_cannot_lead_anywhere_is_skipped(place: Path) -> None:
+    before = found(place, trusted=True)
+    for folder in (place / "agent/extensions", place / "work/.pi/extensions", place / "work/tools"):
+        (folder / "link").symlink_to("a" * 300)  # longer than any name
+        (folder / "link.py").symlink_to("a" * 300)
+    assert found(place, trusted=True) == before

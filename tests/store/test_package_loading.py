@@ -245,3 +245,13 @@ def test_both_states_of_an_exchange_are_valid(place: Path) -> None:
     assert names(place, [], ["npm:kit"])[1] == []
     (kit / "prompts" / "p.md").write_text("other")
     assert names(place, [], ["npm:kit"])[1] != []
+
+
+def test_a_link_that_cannot_lead_anywhere_is_skipped(place: Path) -> None:
+    expected = {"extensions": ["u:extensions/a.ts", "u:extensions/b.py"]}
+    expected |= {"skills": ["u:skills/x/SKILL.md"], "prompts": ["u:prompts/p.md"]}
+    kit = make(of_user(place), KIT)
+    for kind in ("extensions", "skills", "prompts"):
+        for name in ("link", "link.ts", "link.md"):
+            (kit / kind / name).symlink_to("a" * 300)  # longer than any name
+    assert names(place, ["npm:kit"]) == (expected, [])

@@ -141,6 +141,13 @@ def test_pipes_are_not_opened(tmp_path: Path) -> None:
     assert found(tmp_path) == ([], [f"skill {tmp_path / 'x' / 'SKILL.md'} is not used: it is not a regular file"])
 
 
+def test_a_link_that_cannot_lead_anywhere_is_skipped(tmp_path: Path) -> None:
+    write(tmp_path / "x" / "SKILL.md")
+    (tmp_path / "link").symlink_to("a" * 300)  # longer than any name
+    (tmp_path / "link.md").symlink_to("a" * 300)
+    assert found(tmp_path) == (["x"], [])
+
+
 def test_a_walk_has_an_end(tmp_path: Path) -> None:
     for number in range(MAX_ENTRIES + 10):
         (tmp_path / f"{number:05}").touch()

@@ -219,7 +219,7 @@ ROWS: dict[str, dict[str, tuple[str, ...]]] = {
         ),
         "several at once, in the order of the calls": (
             ASK + "questions_of_parallel_calls_come_one_after_the_other",
-            "tui/test_question_keys.py::test_three_questions_at_once_are_answered_one_by_one_and_escape_twice_stops_the_run",
+            "tui/test_question_keys.py::test_four_questions_at_once_are_answered_one_by_one_and_escape_twice_stops_the_run",
         ),
         "Shift+Tab stays the thinking level": (WORK + "shift_tab_is_the_thinking_level_while_a_question_waits",),
         "/permissions lists, takes back, and only makes stricter": (

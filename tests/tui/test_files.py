@@ -95,10 +95,13 @@ def test_the_list_works_without_ripgrep(project: str, monkeypatch: pytest.Monkey
 
 def test_a_refreshed_list_has_new_files(project: str) -> None:
     index = listed(project)
+    first = index._listing
+    assert first
+    first.join(30)  # a list is complete before its thread has ended, and only one thread lists at a time
     Path(project, "newcomer.txt").touch()
     index._listed_at = float("-inf")
     index.refresh()
-    assert index._listing
+    assert index._listing and index._listing is not first
     index._listing.join(30)
     assert found(index, "newcomer") == ["newcomer.txt"]
     assert len(found(index, "main")) == 1

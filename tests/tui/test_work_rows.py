@@ -98,7 +98,7 @@ def test_a_tool_card_is_live_and_expands_in_place(tmp_path: Path) -> None:
         tau.wait("… 3 earlier lines, Ctrl+O")
         (tmp_path / "work" / "go").touch()
         tau.wait("✓ $ for i")
-        tau.wait("Took 0.")
+        tau.wait(lambda shown: re.search(r"^  Took \d+\.\ds$", shown, re.MULTILINE) is not None)
         tau.wait("ok")
 
 

@@ -6,6 +6,7 @@ import asyncio
 import re
 import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +53,8 @@ def _compared(tasks: Sequence[NamedTask], out: Path, config: Mapping[str, Any]) 
     """Tasks that are not what they were in a fleet that exists."""
     if not (out / "ledger.db").exists():
         return []
-    ledger = FleetFolder(out.absolute()).ledger(read_only=True)
-    known, ended = {one.id: one.hash for one in ledger.tasks()}, ledger.outcomes()
-    ledger.close()
+    with closing(FleetFolder(out.absolute()).ledger(read_only=True)) as ledger:
+        known, ended = {one.id: one.hash for one in ledger.tasks()}, ledger.outcomes()
     say(f"{out} has {len(known):,} tasks, {len(ended):,} with a result.")
     if config["changed"] != "refuse":
         return []

@@ -8,6 +8,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, get_args
 
@@ -136,11 +137,9 @@ def _retry(given: argparse.Namespace) -> int:
     if not given.outcome and not given.only:
         raise UsageError("Name the tasks with --outcome or --only.")
     folder = FleetFolder(given.out)
-    with folder.locked():
-        ledger = folder.ledger()
+    with folder.locked(), closing(folder.ledger()) as ledger:
         count = ledger.forget_results(_chosen(ledger.outcomes(), given.outcome, Selection(given.only)))
         folder.rewrite_results(ledger.results())
-        ledger.close()
     say(f"{count} tasks wait again: tau fleet run … --out {given.out}")
     return ANSWERED
 

@@ -311,9 +311,10 @@ def derive_record(
     """
     config = kind.__struct_config__  # type: ignore[attr-defined]
     removed, names = set(without), renamed or {}
-    # As they are written: msgspec evaluates them in the module of `kind` when it needs them.
+    # As they are written: msgspec evaluates them in the module of `kind` when it needs them. Read as an attribute:
+    # in Python 3.14 they are not in the namespace of a class whose module does not import them from `__future__`.
     written = {
-        name: text for base in reversed(kind.__mro__) for name, text in vars(base).get("__annotations__", {}).items()
+        name: text for base in reversed(kind.__mro__) for name, text in getattr(base, "__annotations__", {}).items()
     }
     written.update(types or {})
     fields = [

@@ -1,8 +1,8 @@
 """Limits on the nesting depth of JSON: constants of tau, the same on every version of Python.
 
 The limits of the interpreter differ (about 1,000 levels less the depth of the stack in 3.11, 1,500 in 3.12, 10,000 in
-3.13), and code that walks a value by recursion fails earlier than the parsers do. Both limits below are low enough
-for two Python frames per level.
+3.13, what fits in the stack in 3.14), and code that walks a value by recursion fails earlier than the parsers do. Both
+limits below are low enough for two Python frames per level.
 """
 
 from __future__ import annotations

@@ -118,11 +118,11 @@ def in_folder(folder: Path) -> list[ExtensionPath]:
     found = []
     for entry in entries:
         path = folder / entry.name
-        if entry.name.startswith(".") or entry.name in _SKIPPED or rules.ignore(entry.name, path.is_dir()):
+        if entry.name.startswith(".") or entry.name in _SKIPPED or rules.ignore(entry.name, os.path.isdir(path)):
             continue
-        if path.is_file() and path.suffix in (".py", *NODE_SUFFIXES) and not entry.name.endswith(".d.ts"):
+        if os.path.isfile(path) and path.suffix in (".py", *NODE_SUFFIXES) and not entry.name.endswith(".d.ts"):
             found.append(ExtensionPath(path))
-        elif path.is_dir():
+        elif os.path.isdir(path):
             found += _package(path)
     return found
 
@@ -131,40 +131,40 @@ def _from_flag(text: str, cwd: Path) -> list[ExtensionPath]:
     if text.startswith("builtin:"):
         raise UsageError(f"--extension {text}: tau loads extensions from files, folders and packages")
     path = Path(os.path.normpath(cwd / os.path.expanduser(text)))
-    paths = expand(path) if path.is_dir() else [ExtensionPath(path)]
+    paths = expand(path) if os.path.isdir(path) else [ExtensionPath(path)]
     if not paths:
         raise UsageError(f"--extension {text}: this folder contains no extension")
     for each in paths:
-        if not each.path.exists():
+        if not os.path.exists(each.path):
             raise UsageError(f"--extension {text}: there is no such file")
     return paths
 
 
 def expand(path: Path) -> list[ExtensionPath]:
     """Return a file or package itself, and for any other folder the extensions in it."""
-    if not path.is_dir():
-        return [ExtensionPath(path)] if path.exists() else []
+    if not os.path.isdir(path):
+        return [ExtensionPath(path)] if os.path.exists(path) else []
     return _package(path) or in_folder(path)
 
 
 def _package(folder: Path) -> list[ExtensionPath]:
     """Return the extensions of a folder that is one package; none if it is not."""
-    if (folder / "__init__.py").is_file():
+    if os.path.isfile(folder / "__init__.py"):
         return [ExtensionPath(folder)]
     named = manifest_entries(folder)
     if named is not None:
         return [each for path in named for each in _of_manifest(path, folder)]
-    main = next((folder / name for name in ("index.ts", "index.js") if (folder / name).is_file()), None)
+    main = next((folder / name for name in ("index.ts", "index.js") if os.path.isfile(folder / name)), None)
     return [] if main is None else [ExtensionPath(main, folder)]
 
 
 def _of_manifest(path: Path, folder: Path) -> list[ExtensionPath]:
     """The extensions that one entry of a manifest names: a file, or those in a folder."""
-    if path.is_file():
+    if os.path.isfile(path):
         return [ExtensionPath(path, folder if path.suffix in NODE_SUFFIXES else None)]
     return [
         ExtensionPath(one.path, folder if one.needs_node else one.package)
-        for one in (expand(path) if path.is_dir() else [])
+        for one in (expand(path) if os.path.isdir(path) else [])
     ]
 
 

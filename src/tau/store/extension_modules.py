@@ -29,10 +29,10 @@ def module_files(path: Path) -> list[Path]:
 
     Raises ExtensionFailure if there are too many.
     """
-    if not path.is_dir():
+    if not os.path.isdir(path):
         return [path]
     found: list[Path] = []
-    suffixes = SUFFIXES if (path / "__init__.py").is_file() else NODE_SUFFIXES
+    suffixes = SUFFIXES if os.path.isfile(path / "__init__.py") else NODE_SUFFIXES
     for file in _below(path, suffixes, ()):
         found.append(file)
         if len(found) > MAX_FILES:
@@ -76,7 +76,7 @@ def _below(folder: Path, suffixes: tuple[str, ...], above: tuple[tuple[int, int]
     if above and any(entry.name == "pyvenv.cfg" for entry in entries):
         return
     for entry in entries:
-        if entry.is_dir():
+        if os.path.isdir(folder / entry.name):
             if not entry.name.startswith(".") and entry.name not in _SKIPPED:
                 yield from _below(folder / entry.name, suffixes, (*above, identity))
         elif entry.name.endswith(suffixes):

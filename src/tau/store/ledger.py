@@ -57,17 +57,24 @@ class Ledger:
         try:
             where = f"file:{_quoted(path)}?mode=ro" if read_only else f"file:{_quoted(path)}"
             self._db = sqlite3.connect(where, uri=True, isolation_level=None, timeout=10)
-            if read_only:
-                self._check_version()
-            else:
-                path.chmod(0o600)
-                self._db.execute("pragma journal_mode=wal")
-                self._db.execute("pragma synchronous=full")
-                self._create()
+            try:
+                self._prepare(read_only=read_only)
+            except BaseException:
+                self._db.close()
+                raise
         except sqlite3.DatabaseError as error:
             raise LedgerError(
                 f"{path}: {error}. `tau fleet repair {path.parent}` makes a new one from the results."
             ) from None
+
+    def _prepare(self, *, read_only: bool) -> None:
+        if read_only:
+            self._check_version()
+            return
+        self._path.chmod(0o600)
+        self._db.execute("pragma journal_mode=wal")
+        self._db.execute("pragma synchronous=full")
+        self._create()
 
     def _create(self) -> None:
         if self._db.execute("pragma user_version").fetchone()[0] == 0:

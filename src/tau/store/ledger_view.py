@@ -52,7 +52,11 @@ class LedgerView:
         self._path = path
         try:
             self._db = sqlite3.connect(f"file:{_quoted(path)}?mode=ro", uri=True, isolation_level=None, timeout=10)
-            self._db.execute("select 1 from task limit 1")
+            try:
+                self._db.execute("select 1 from task limit 1")
+            except BaseException:
+                self._db.close()
+                raise
         except sqlite3.OperationalError as error:  # such as one that is just being made
             raise LedgerError(f"{path}: {error}.") from None
         except sqlite3.DatabaseError as error:

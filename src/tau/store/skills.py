@@ -136,7 +136,7 @@ class _Walk:
         self._rules: list[tuple[Path, IgnoreRules]] = []
 
     def skills(self) -> Iterator[Path]:
-        if self._top.is_dir():
+        if os.path.isdir(self._top):
             yield from self._folder(self._top, 0)
         elif self._top.suffix == ".md" and os.path.lexists(self._top):
             yield self._top
@@ -172,7 +172,7 @@ class _Walk:
                 return
             if name.startswith(".") or name in ("node_modules", SKILL_FILE) or len(name) > MAX_FILE_NAME_CHARACTERS:
                 continue
-            if path.is_dir():
+            if os.path.isdir(path):  # Path.is_dir raises if it may not look, or if a link names something impossible
                 if depth < MAX_DEPTH and not self._ignored(path, is_folder=True):
                     yield from self._folder(path, depth + 1)
             elif depth == 0 and name.endswith(".md") and is_file(path) and not self._ignored(path, is_folder=False):

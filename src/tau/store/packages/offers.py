@@ -60,7 +60,7 @@ class PackageFolder:
 
         `entry` is the object in settings; None if settings have only a text.
         """
-        if self.root.is_file():
+        if os.path.isfile(self.root):
             return {"extensions": {str(self.root): True}}
         if entry is not None:
             return {kind: self._inside(self._filtered(kind, entry)) for kind in kinds}
@@ -71,7 +71,7 @@ class PackageFolder:
 
     def has_resources(self) -> bool:
         """True if there is a manifest or a conventional folder. Else a local folder is one extension itself."""
-        return self._lists is not None or any((self.root / kind).is_dir() for kind in KINDS)
+        return self._lists is not None or any(os.path.isdir(self.root / kind) for kind in KINDS)
 
     def _filtered(self, kind: str, entry: Mapping[str, Any]) -> dict[str, bool]:
         given = entry.get(kind)
@@ -115,9 +115,9 @@ class PackageFolder:
     def _collected(self, kind: str, paths: Iterable[Path]) -> list[str]:
         found: list[str] = []
         for path in paths:
-            if path.is_file():
+            if os.path.isfile(path):
                 found.append(str(path))
-            elif path.is_dir():
+            elif os.path.isdir(path):
                 found += _COLLECT[kind](path)
         return found[:MAX_FILES]
 
@@ -140,23 +140,23 @@ def _extensions(folder: Path) -> list[str]:
     found: list[str] = []
     for name in _names(folder):
         path = folder / name
-        if rules.ignore(name, path.is_dir()):
+        if rules.ignore(name, os.path.isdir(path)):
             continue
-        if path.is_file() and name.endswith((".ts", ".js", ".py")) and not name.endswith(".d.ts"):
+        if os.path.isfile(path) and name.endswith((".ts", ".js", ".py")) and not name.endswith(".d.ts"):
             found.append(str(path))
-        elif path.is_dir():
+        elif os.path.isdir(path):
             found += _own_extensions(path) or []
     return found
 
 
 def _own_extensions(folder: Path) -> list[str] | None:
     """The extensions of a folder that is one itself; None if it is not."""
-    if (folder / "__init__.py").is_file():
+    if os.path.isfile(folder / "__init__.py"):
         return [str(folder)]
-    named = [str(path) for path in manifest_entries(folder) or () if path.exists()]
+    named = [str(path) for path in manifest_entries(folder) or () if os.path.exists(path)]
     if named:
         return named
-    main = next((folder / name for name in ("index.ts", "index.js") if (folder / name).is_file()), None)
+    main = next((folder / name for name in ("index.ts", "index.js") if os.path.isfile(folder / name)), None)
     return None if main is None else [str(main)]
 
 
@@ -175,12 +175,12 @@ def _below(folder: Path, suffix: str, depth: int = 0) -> list[str]:
     found: list[str] = []
     for name in _names(folder):
         path = folder / name
-        is_folder = path.is_dir()
+        is_folder = os.path.isdir(path)
         if rules.ignore(name, is_folder):
             continue
         if is_folder and depth < MAX_DEPTH:
             found += _below(path, suffix, depth + 1)
-        elif name.endswith(suffix) and path.is_file():
+        elif name.endswith(suffix) and os.path.isfile(path):
             found.append(str(path))
     return found
 
