@@ -39,6 +39,13 @@ window.fetch = (url, options) => {
   return Promise.resolve(new Response(body));
 };
 """
+SLOW_LIST = """
+const fast = window.fetch;
+window.fetch = async (url, options) => {
+  if (String(url).includes("/v1/sessions?all=")) await new Promise((done) => setTimeout(done, 2000));
+  return fast(url, options);
+};
+"""
 # A level is readable as a whole beside the mark of the picker.
 PICKER_HAS_ROOM = """(() => {
   const select = document.getElementById("thinking");
@@ -91,6 +98,15 @@ def test_the_page_works_without_websockets(tab: Tab, serve: Hosts) -> None:
     tab.run("document.getElementById('close').click()")
     tab.until("document.documentElement.dataset.session === ''")
     assert host.server.host.live(other) is None
+
+
+def test_a_session_can_be_used_before_the_list_is_there(tab: Tab, serve: Hosts) -> None:
+    host = serve({"text": "good morning"})
+    session = host.open()
+    tab.ask("Page.addScriptToEvaluateOnNewDocument", source=NO_WEBSOCKET + SLOW_LIST)
+    shown(tab, host, session)
+    write(tab, "one")
+    settled(tab, "good morning")
 
 
 def test_a_transcript_that_was_cut_off_is_read_again_with_the_next_connection(tab: Tab, serve: Hosts) -> None:

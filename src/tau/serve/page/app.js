@@ -204,7 +204,7 @@ function statusChanged(now) {
     root.dataset.scope = connection.hello.scope;
     $("host").textContent = `tau ${connection.hello.tau}`;
     if (sessionInAddress()) showApp();
-    else setTimeout(showApp, LIST_PATIENCE_MS); // usually it is drawn once, with the list
+    else setTimeout(showApp, LIST_PATIENCE_MS); // usually it is drawn once, with its list
     questions.retry();
     if (stored) openSession(session.id);
   }
@@ -216,7 +216,7 @@ function showApp() {
   $("start").hidden = true;
   $("app").hidden = false;
   root.dataset.view = "app";
-  routed();
+  route();
 }
 
 // Records
@@ -274,7 +274,7 @@ function showNotices(now, before) {
 
 // The session that is shown
 
-function routed() {
+function route() {
   if (new URLSearchParams(location.hash.slice(1)).has("k")) return void loginAgain();
   const wanted = sessionInAddress();
   if (wanted && wanted !== session?.id) openSession(wanted);
@@ -283,7 +283,10 @@ function routed() {
 
 const sessionInAddress = () => new URLSearchParams(location.hash.slice(1)).get("s");
 
-addEventListener("hashchange", routed);
+addEventListener("hashchange", () => {
+  if (connection?.hello) showApp(); // a session was chosen before the list came
+  route();
+});
 
 // Show no session any more.
 function leave() {
