@@ -166,7 +166,7 @@ class AcpStage(Stage):
             (acp_sessions, "gc", SimpleNamespace(collect=lambda: 0)),
             (GarbageCollector, "settled", lambda self, name: None),
             (acp_sessions, "AcpSession", self._watch_session),
-            (session_handle.log, "warning", lambda text, *more: self.problem("slow", text % more)),
+            (session_handle.logger, "warning", lambda text, *more: self.problem("slow", text % more)),
         )
         return self.play(self._main, [patch.object(*one) for one in patches])
 
