@@ -230,10 +230,6 @@ class Outgoing:
 
     # Called by the transport.
 
-    @property
-    def size(self) -> int:
-        return BATCH_BYTES if any(reader.has_more for reader in self.readers) else self._waiting_bytes
-
     def connection_lost(self) -> None:
         if self._state is not CLOSED:
             self.close()

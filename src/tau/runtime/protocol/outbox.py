@@ -109,6 +109,11 @@ class Outbox:
         self._flush_soon()
 
     @property
+    def size(self) -> int:
+        """About how many bytes are not taken by the writer yet."""
+        return self._backlog.size
+
+    @property
     def has_room(self) -> bool:
         """False while producers have to wait."""
         return self._backlog.size <= HIGH_WATER_BYTES
@@ -184,10 +189,6 @@ class Outbox:
             self._written.set()
 
     # Called by the writer.
-
-    @property
-    def size(self) -> int:
-        return self._backlog.size
 
     def connection_lost(self) -> None:
         if self._state != CLOSED:
