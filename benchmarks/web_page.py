@@ -38,8 +38,11 @@ ONLINE = "document.documentElement.dataset.connection === 'online'"
 USABLE = f"{ONLINE} && document.getElementById('sessions')?.childElementCount > 0"
 WATCH = f"""new MutationObserver((changes, observer) => {{
   if ({USABLE}) {{
-    window.usableAt = performance.now();
     observer.disconnect();
+    window.readyAt = performance.now();
+    const drawn = new MessageChannel(); // a message that is sent before a frame is drawn arrives after it
+    drawn.port1.onmessage = () => {{ window.usableAt = performance.now(); }};
+    requestAnimationFrame(() => drawn.port2.postMessage(null));
   }}
 }}).observe(document, {{childList: true, subtree: true, attributes: true, attributeFilter: ["data-connection"]}});"""
 FIRST_SCREEN = f"document.documentElement.dataset.session === '{ID}' && document.querySelector('#log article')"

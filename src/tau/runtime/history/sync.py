@@ -42,7 +42,10 @@ class BackgroundSync:
         self._stopping = asyncio.Event()
 
     def schedule(self) -> None:
-        """Start the background sync after a write, unless it runs already. Does nothing after `close`."""
+        """Start the background sync, unless it runs already. Does nothing after `close`.
+
+        Whatever adds an entry calls this through `Session.schedule_sync`; the log does not.
+        """
         if self._task is None and not self._stopping.is_set():
             self._task = asyncio.create_task(self._sync_loop())
 

@@ -370,7 +370,7 @@ def running() -> int:
 
 
 def below(top: int, except_children: Iterable[int] = ()) -> list[int]:
-    """Return all descendants of a process, without the children in `spare` and their descendants."""
+    """Return all descendants of a process, without the children in `except_children` and their descendants."""
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         if not name.isdecimal():
