@@ -106,7 +106,7 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
         Flag("public-url", "", "URL", "the address of the reverse proxy in front of the host"),
         Flag("insecure-lan", "", "", "listen beyond this machine without TLS"),
         Flag("scope", "", "SCOPE", "with `tau serve token new` and `tau serve url`: watch, drive or admin"),
-        Flag("idle", "", "TIME", "close a session that nobody uses after this time (default: 15m)"),
+        Flag("idle", "", "TIME", "close a session without clients after this time (default: 15m)"),
         Flag("max-live", "", "N", "sessions that are open at once (default: 1000)"),
         Flag("answer-timeout", "", "SECONDS", "how long a question waits for a client (default: 60)"),
         Flag("drain", "", "SECONDS", "how long runs may go on after SIGTERM (default: 10)"),

@@ -124,7 +124,7 @@ class FleetFolder:
             os.close(handle)
 
     def rewrite_results(self, lines: Iterator[bytes]) -> None:
-        """Make results.jsonl anew from the ledger."""
+        """Write results.jsonl again from the ledger."""
         draft = self.results.with_suffix(".partial")
         with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
             file.writelines(line + b"\n" for line in lines)

@@ -1,6 +1,6 @@
 """A server's question to the user as one request, for a front end that shows whole forms and addresses.
 
-MCP and the Agent Client Protocol have the same requests. The schema is built anew from the parsed form, so that nothing
+MCP and the Agent Client Protocol have the same requests. The schema is rebuilt from the parsed form, so that nothing
 of a stranger's schema reaches the front end unchecked.
 """
 

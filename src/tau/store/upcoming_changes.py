@@ -1,7 +1,7 @@
 """Trust in a project while tau changes its packages.
 
 Trust is bound to content, and a change takes several steps. Before each of them the content that the project is about
-to have is trusted too, so that it stays trusted wherever the change is cut off. What somebody else changes in the
+to have is trusted too, so that it stays trusted wherever the change is cut off. What another program changes in the
 meantime is still not trusted.
 """
 

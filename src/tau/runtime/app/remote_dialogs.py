@@ -35,7 +35,7 @@ class RemoteDialogs(Dialogs):
         return True
 
     def ended(self, id: str) -> None:
-        """A dialog of the session has ended, whoever answered it."""
+        """A dialog of the session has ended, by an answer of any client or without one."""
         if id in self._remote:
             del self._remote[id]
             self.over(id)

@@ -1,6 +1,6 @@
 """One connection to a server: requests and their answers, progress, cancellation, and requests of the server.
 
-A request is sent once, whatever happens. An answer to a request that nobody waits for any more is dropped.
+A request is sent once, whatever happens. An answer to a request that has no caller any more is dropped.
 """
 
 from __future__ import annotations

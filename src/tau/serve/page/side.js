@@ -196,7 +196,7 @@ export class Questions {
     const detail = rest.join("\n").trim();
     if (detail) element.append(make("pre", "detail", detail));
     if (dialog.message) element.append(make("p", "message", dialog.message));
-    element.append(this.#drives() ? this.#form(dialog, element) : make("p", "note", "Waiting for somebody who may answer."));
+    element.append(this.#drives() ? this.#form(dialog, element) : make("p", "note", "Waiting for a client that may answer."));
     this.#root.append(element);
     this.#shown.set(dialog.id, {element, left, deadline: dialog.deadline});
     $("announce").textContent = `Question: ${dialog.title}`;

@@ -655,7 +655,7 @@ function drawTool(live, tool) {
   live.note.textContent = tool.status === "running" && !text && !live.change.firstChild ? "running …" : "";
 }
 
-// What an edit intends, before it is done: somebody may be asked whether it is allowed.
+// What an edit intends, before it is done: the user may be asked whether it is allowed.
 function drawChange(parent, args) {
   const edits = Array.isArray(args.edits) ? args.edits : [args];
   const rows = [];

@@ -197,7 +197,7 @@ class LimitedWebSocket(WebSocketsSansIOProtocol):
 
     async def send(self, message: Any) -> None:
         if message["type"] == "websocket.accept" and self.transport.is_closing():
-            self.handshake_complete = True  # the client has left: uvicorn would log that nobody answered it
+            self.handshake_complete = True  # the client has left: uvicorn would log a missing answer
             raise ClientDisconnected
         await super().send(message)
 
