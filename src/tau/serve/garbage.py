@@ -1,21 +1,24 @@
-"""Collects reference cycles in a host, at moments when there may be some.
+"""Memory of a host that lives long: collects reference cycles when there may be some, and returns free memory.
 
 The process starts with thresholds that nearly turn Python's own collections off (`run_and_exit`). A session that is
 closed is a cycle, and every failed tool call is one. Young objects are collected often. A collection of all objects
 takes time with many live sessions, and without it closed ones pile up: Python's allocator keeps the memory of the
 largest pile. So there is one as soon as the closed sessions are a part of the live ones, and when no other was closed
-for a while.
+for a while. Then the C library also returns its free pages to the system.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gc
+from functools import cache
+from typing import Any
 
 RUNS_PER_YOUNG = 50
 MIN_CLOSED_PER_FULL = 8
 LIVE_PER_CLOSED = 20
 QUIET_S = 5.0  # after the last closed session
+M_ARENA_MAX = -8  # of mallopt
 
 
 class CycleCollector:
@@ -38,11 +41,32 @@ class CycleCollector:
             self._full()
         else:
             gc.collect(0)
-            self._quiet = asyncio.get_running_loop().call_later(QUIET_S, self._full)
+            self._quiet = asyncio.get_running_loop().call_later(QUIET_S, self._at_rest)
 
     def _full(self) -> None:
         self._quiet, self._closed = None, 0
         gc.collect()
 
+    def _at_rest(self) -> None:
+        self._full()
+        if hasattr(c_library(), "malloc_trim"):
+            c_library().malloc_trim(0)
+
 
 CYCLES = CycleCollector()  # garbage belongs to the process
+
+
+def share_arena() -> None:
+    """Let all threads allocate from one arena of the C library. To be called before there are threads.
+
+    Python's threads take turns, so they gain nothing by arenas of their own, which would keep free memory apart.
+    """
+    if hasattr(c_library(), "mallopt"):
+        c_library().mallopt(M_ARENA_MAX, 1)
+
+
+@cache
+def c_library() -> Any:
+    import ctypes
+
+    return ctypes.CDLL(None)
