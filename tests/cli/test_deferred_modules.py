@@ -6,6 +6,8 @@ import subprocess
 import sys
 from textwrap import dedent
 
+import pytest
+
 
 def run(code: str) -> list[str]:
     """Run `code` in a new Python in which nothing is imported yet. Returns the words that it prints."""
@@ -34,7 +36,7 @@ def test_every_deferred_module_loads_at_first_use() -> None:
         defer()
         for name in new:
             placeholder = importlib.import_module(name)
-            file = placeholder.__file__
+            getattr(placeholder, "__file__", None)  # some are part of the interpreter
             real = sys.modules[name]
             assert type(real) is type(sys), name
             for public in vars(real):
@@ -92,6 +94,21 @@ def test_dates_need_no_second_implementation() -> None:
         print(datetime.__file__.endswith("datetime.py"), sys.modules["datetime"].datetime is moment)
         print(moment.strptime("2026", "%Y").year)
         """) == ["2026-01-02T00:00:00+00:00", "DeferredModule", "True", "True", "2026"]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="asyncio has no call graphs")
+def test_asyncio_shows_its_call_graph_with_deferred_modules() -> None:
+    assert run("""
+        defer()
+        import asyncio, asyncio.graph
+        print("dataclasses" in sys.modules, all(hasattr(asyncio, name) for name in asyncio.__all__))
+        async def main():
+            before = asyncio.capture_call_graph()
+            after = asyncio.graph.capture_call_graph()
+            shown = asyncio.format_call_graph().startswith("* Task")
+            return type(before) is type(after) is sys.modules["asyncio.graph"].FutureCallGraph, shown
+        print(*asyncio.run(main()))
+        """) == ["False", "True", "True", "True"]
 
 
 def test_asyncio_starts_threads_and_processes_with_deferred_modules() -> None:

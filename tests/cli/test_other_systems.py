@@ -76,13 +76,12 @@ def test_without_what_only_linux_has_a_client_works_with_tools_and_aborts(tmp_pa
         agent.close()
         assert agent.exit_code() == 0
     assert Path(path).exists()
-    left = subprocess.run(["pgrep", "-f", "^sleep 100$"], capture_output=True, text=True, check=False).stdout.split()
-    ours = [pid for pid in left if _folder(pid) == str(agent.cwd)]
-    assert ours == []
+    assert [pid for pid in os.listdir("/proc") if pid.isdecimal() and _sleeps_in(str(agent.cwd), pid)] == []
 
 
-def _folder(pid: str) -> str:
+def _sleeps_in(folder: str, pid: str) -> bool:
+    process = Path("/proc", pid)
     try:
-        return os.readlink(f"/proc/{pid}/cwd")
+        return os.readlink(process / "cwd") == folder and (process / "cmdline").read_bytes() == b"sleep\0100\0"
     except OSError:
-        return ""
+        return False

@@ -165,9 +165,9 @@ def test_a_crash_leaves_no_core_file() -> None:
 
 
 def test_a_command_leads_a_session_without_a_terminal() -> None:
-    _, text = play(run(LocalMachine(), "ps -o pid=,sid=,tty= -p $$; echo $$"))
-    pid, session, terminal, itself = text.split()
-    assert (pid, session, terminal) == (itself, itself, "?")
+    _, text = play(run(LocalMachine(), "sed 's/.*) //' /proc/$$/stat; echo $$"))
+    _state, _parent, _group, session, terminal, *_, itself = text.split()
+    assert (session, terminal) == (itself, "0")
 
 
 def test_an_environment_of_any_size_is_passed_on() -> None:
@@ -394,7 +394,8 @@ def test_a_command_that_kills_its_keeper_dies_with_all_it_started() -> None:
 
 @pytest.mark.parametrize("name", ["TERM", "INT", "HUP", "QUIT", "PIPE"])
 def test_a_polite_signal_does_not_disturb_runner_or_keeper(name: str) -> None:
-    command = f"kill -{name} $PPID $(ps -o ppid= -p $PPID); sleep 0.05; echo fine"
+    above = r"$(sed 's/.*) . \([0-9]*\) .*/\1/' /proc/$PPID/stat)"
+    command = f"kill -{name} $PPID {above}; sleep 0.05; echo fine"
     assert play(run(LocalMachine(), command)) == (Exit(0), "fine\n")
 
 

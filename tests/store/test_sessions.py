@@ -202,7 +202,7 @@ def test_a_tail_of_nuls_loses_nothing_else(path: Path) -> None:
         b'{"type":"message","id":"b","parentId":{}}',
         b'{"type":"message","id":"b","parentId":"a","message":{"role":"user","content":"\xff\xfe"}}',
         b'{"type":"message","id":"b","parentId":"a","x":NaN}',
-        b'{"type":"message","id":"b","parentId":"a","x":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+        b'{"type":"message","id":"b","parentId":"a","x":' + b"[" * 1_000_000 + b"]" * 1_000_000 + b"}",
         b"[" * 1_000_000,
         b"\xff" * 1000,
     ],

@@ -125,7 +125,10 @@ def has_happened(rule: str, folder: Path) -> bool:
     if rule == "git push":
         return (folder / "remote.git" / "refs" / "heads" / "main").exists()
     victim = folder / "victim"
-    return not victim.exists() or victim.read_text() != CONTENT
+    try:
+        return victim.read_text() != CONTENT
+    except FileNotFoundError:
+        return True
 
 
 def is_possible(case: dict[str, Any]) -> bool:

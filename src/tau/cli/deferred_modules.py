@@ -12,7 +12,7 @@ import os
 import sys
 from _thread import allocate_lock
 from collections.abc import Callable
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 # Each is imported as a whole (`import x`) at the top of the modules in the comment. `from x import name` would load it.
@@ -50,6 +50,7 @@ DEFERRED = (
     "textwrap",  # msgspec
     "traceback",  # asyncio, logging
     "zlib",  # tau
+    *(("asyncio.graph",) if sys.version_info >= (3, 14) else ()),  # asyncio; its dataclasses need `inspect`
 )
 
 
@@ -64,8 +65,25 @@ def _datetime() -> dict[str, Any]:
     return {"UTC": found["timezone"].utc, **{name: value for name, value in found.items() if name[0] != "_"}}
 
 
+def _call_graph() -> dict[str, Any]:
+    """What asyncio imports from the module, as functions that load it, and the name by which asyncio knows it."""
+
+    def load_and_call(name: str) -> Callable[..., Any]:
+        def call(*args: Any, **named: Any) -> Any:
+            _ = sys.modules["asyncio.graph"].__file__  # only the real module has it
+            return getattr(sys.modules["asyncio.graph"], name)(*args, **named)
+
+        return call
+
+    functions = ("capture_call_graph", "format_call_graph", "print_call_graph")
+    classes = ("FrameCallGraphEntry", "FutureCallGraph")
+    names: dict[str, Any] = {name: load_and_call(name) for name in (*functions, *classes)}
+    return {**names, "graph": SimpleNamespace(__all__=(*names,)), "__all__": (*names, "graph")}
+
+
 # Names that are used at every start, and what they are until the module is loaded.
 UNTIL_LOADED: dict[str, Callable[[], dict[str, Any]]] = {
+    "asyncio.graph": _call_graph,
     "concurrent.futures": lambda: {name: name for name in ("ALL_COMPLETED", "FIRST_COMPLETED", "FIRST_EXCEPTION")},
     "datetime": _datetime,
     "platform": lambda: {"system": lambda: os.uname().sysname},  # uuid asks for it when it is imported

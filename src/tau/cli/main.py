@@ -135,9 +135,11 @@ def run(program: str, arguments: ParsedArguments) -> int:
         _start_connected("attached", arguments)
     task = next((TASKS[flag] for flag in TASKS if flag in flags), COMMANDS.get(name))
     if task is not None:
-        if "export" in flags:
+        if "export" in flags or name == "serve":
             load_quickly()
         module = import_module(task)
+        if name == "serve":
+            gc.enable()  # it stays for long
         unknown = [word for word in arguments.unknown if word not in getattr(module, "OWN_FLAGS", ())]
         if unknown:
             raise UsageError(import_module("tau.cli.suggestions").unknown_flags_error(unknown))

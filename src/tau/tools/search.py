@@ -28,6 +28,7 @@ from tau.core.text.globs import IgnoreRules, compile_glob
 HERE = "./"
 MAX_SHOWN_LINE_BYTES = 2048  # bytes of a line that are written; 500 characters are less in any language
 BUFFER_BYTES = 64 * 1024  # a NUL byte in the first buffer of a file makes it binary
+OUTPUT_BUFFER_BYTES = 8 * 1024  # rows that are written together; the reader stops the search when it has enough
 MAX_LINE_CHARACTERS = 16 * 1024 * 1024  # the rest of a longer line is not searched
 NEWLINE_IN_PATTERN = "The pattern contains a newline, but grep searches line by line"
 
@@ -58,8 +59,9 @@ def main() -> None:
     with suppress(AttributeError):  # Windows has no SIGPIPE
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     try:
-        _run(SearchQuery(**json.loads(sys.argv[-1])), sys.stdout.buffer)
-        sys.stdout.flush()
+        # With its own buffer: that of stdout is larger since Python 3.14, and rows would wait in it for slow lines.
+        with io.BufferedWriter(io.FileIO(sys.stdout.fileno(), "wb", closefd=False), OUTPUT_BUFFER_BYTES) as out:
+            _run(SearchQuery(**json.loads(sys.argv[-1])), out)
     except Exception as error:  # without it, a crash would have the exit code of "nothing found"
         is_ours = isinstance(error, _BadPattern)
         print(error if is_ours else f"The search failed: {type(error).__name__}: {error}", file=sys.stderr)
