@@ -10,15 +10,15 @@ for a while. Then the C library also returns its free pages to the system.
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
-from functools import cache
-from typing import Any
 
 RUNS_PER_YOUNG = 50
 MIN_CLOSED_PER_FULL = 8
 LIVE_PER_CLOSED = 20
 QUIET_S = 5.0  # after the last closed session
 M_ARENA_MAX = -8  # of mallopt
+_libc = ctypes.CDLL(None)
 
 
 class CycleCollector:
@@ -49,8 +49,8 @@ class CycleCollector:
 
     def _at_rest(self) -> None:
         self._full()
-        if hasattr(c_library(), "malloc_trim"):
-            c_library().malloc_trim(0)
+        if hasattr(_libc, "malloc_trim"):
+            _libc.malloc_trim(0)
 
 
 CYCLES = CycleCollector()  # garbage belongs to the process
@@ -61,12 +61,5 @@ def share_arena() -> None:
 
     Python's threads take turns, so they gain nothing by arenas of their own, which would keep free memory apart.
     """
-    if hasattr(c_library(), "mallopt"):
-        c_library().mallopt(M_ARENA_MAX, 1)
-
-
-@cache
-def c_library() -> Any:
-    import ctypes
-
-    return ctypes.CDLL(None)
+    if hasattr(_libc, "mallopt"):
+        _libc.mallopt(M_ARENA_MAX, 1)
