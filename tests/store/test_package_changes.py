@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from support.fleets import wait_for
 from tau.store.packages import staging
 from tau.store.packages.busy import exclusive
 from tau.store.packages.errors import PackageError
@@ -18,6 +21,29 @@ from tau.store.packages.staging import copy_tree, exchange, make_independent, re
 
 HOLD = "import sys; from pathlib import Path; from tau.store.packages.busy import exclusive\n"
 HOLD += "with exclusive(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
+
+RUN = """
+import os, signal, subprocess, sys, time
+from pathlib import Path
+from tau.store.packages.busy import exclusive
+from tau.store.packages.programs import run_program
+def run():
+    with exclusive(Path.cwd()):
+        run_program(sys.argv[1:], Path.cwd(), show=print)
+"""
+# Killed after the fork, and before the child can say that it wants to end with us. The child keeps stdout open.
+KILLED_EARLY = f"""{RUN}
+start, tau, stdout = subprocess.Popen.__init__, os.getpid(), os.dup(1)
+def start_late(*words, preexec_fn, pass_fds=(), **more):
+    def late():
+        os.kill(tau, signal.SIGKILL)
+        while os.getppid() == tau:
+            time.sleep(0.001)
+        preexec_fn()
+    start(*words, preexec_fn=late, pass_fds=(*pass_fds, stdout), **more)
+subprocess.Popen.__init__ = start_late
+run()
+"""
 
 
 @pytest.mark.promise("U06")
@@ -33,6 +59,40 @@ def test_a_second_change_waits_and_then_says_who_is_at_work(tmp_path: Path) -> N
         holder.kill()
     with exclusive(tmp_path, 10):
         assert list(tmp_path.iterdir()) == []  # the lock leaves no file
+
+
+@pytest.mark.promise("U05")
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere programs do not end with tau")
+def test_a_program_does_not_run_if_tau_is_killed_while_it_starts_it(tmp_path: Path) -> None:
+    words = [sys.executable, "-c", KILLED_EARLY, "touch", "ran"]
+    done = subprocess.run(words, cwd=tmp_path, stdout=subprocess.PIPE, timeout=60, check=False)
+    assert (done.returncode, list(tmp_path.iterdir())) == (-signal.SIGKILL, [])
+
+
+@pytest.mark.promise("U05")
+@pytest.mark.parametrize("program", ["sh", "node"])
+def test_a_change_lasts_until_what_a_killed_tau_started_has_ended(tmp_path: Path, program: str) -> None:
+    if shutil.which(program) is None:
+        pytest.skip(f"{program} is not on this machine: a change with it was NOT tried")
+    os.mkfifo(tmp_path / "held")
+    held = os.open(tmp_path / "held", os.O_RDWR)
+    below = "exec < held; touch started; read line; touch ended"
+    words = {
+        "sh": ["sh", "-c", f"sh -c '{below}'; true"],
+        "node": ["node", "-e", f"require('child_process').spawnSync('sh', ['-c', '{below}'])"],
+    }
+    tau = subprocess.Popen([sys.executable, "-c", f"{RUN}run()", *words[program]], cwd=tmp_path)
+    try:
+        wait_for((tmp_path / "started").exists)
+        tau.kill()
+        tau.wait()
+        with pytest.raises(PackageError, match="changed by another process"), exclusive(tmp_path, 0.1):
+            pass
+    finally:
+        tau.kill()
+        os.close(held)
+    with exclusive(tmp_path):
+        assert (tmp_path / "ended").exists()
 
 
 def fill(folder: Path, text: str) -> Path:

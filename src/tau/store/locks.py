@@ -28,8 +28,15 @@ if sys.platform == "win32":
     def holder(handle: int) -> int | None:
         return None
 
+    def lock_for_programs(handle: int) -> list[int]:
+        """Return nothing: a lock cannot be inherited."""
+        return []
+
 else:
     import fcntl
+
+    # Node does not let its own children inherit lower descriptors.
+    FIRST_FOR_PROGRAMS = 20
 
     def lock(handle: int) -> bool:
         """Lock an open file exclusively; False if another process holds the lock."""
@@ -47,15 +54,19 @@ else:
             fcntl.flock(handle, fcntl.LOCK_UN)
 
     def holder(handle: int) -> int | None:
-        """Return the process that holds the lock, if the system tells."""
+        """Return the process that took the lock, if it is alive and the system tells."""
         wanted = os.fstat(handle)
         inode = f"{os.major(wanted.st_dev):02x}:{os.minor(wanted.st_dev):02x}:{wanted.st_ino}"
         try:
             with open("/proc/locks", encoding="ascii") as locks:
                 for row in locks:
                     words = row.split()
-                    if "FLOCK" in words and inode in words:
+                    if "FLOCK" in words and inode in words and os.path.exists(f"/proc/{words[4]}"):
                         return int(words[4])
         except (OSError, ValueError, IndexError):
             return None
         return None
+
+    def lock_for_programs(handle: int) -> list[int]:
+        """Return descriptors with which programs that inherit them keep a lock after this process was killed."""
+        return [fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, FIRST_FOR_PROGRAMS)]

@@ -6,18 +6,27 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 from tau.store.files import make_folder
-from tau.store.locks import holder, lock, unlock
+from tau.store.locks import holder, lock, lock_for_programs, unlock
 from tau.store.packages.errors import PackageError
 
 WAIT_S = 30.0
+_HELD: ContextVar[tuple[int, ...]] = ContextVar("held locks", default=())
+
+
+def held_locks() -> tuple[int, ...]:
+    """Return the descriptors that a program must inherit to keep the locks that the caller holds."""
+    return _HELD.get()
 
 
 @contextmanager
 def exclusive(base: Path, timeout: float = WAIT_S) -> Iterator[None]:
-    """Hold the lock of a folder with packages. The system releases it when the process ends, however it ends.
+    """Hold the lock of a folder with packages.
+
+    The system releases it when the process ends, however it ends, and so have the programs that inherited it.
 
     Raises PackageError if another process holds it longer than `timeout` seconds, or OSError.
     """
@@ -32,7 +41,14 @@ def exclusive(base: Path, timeout: float = WAIT_S) -> Iterator[None]:
                 who = "another process" if process is None else f"process {process}"
                 raise PackageError(f"The packages in {base} are being changed by {who}; try again when it is done.")
             time.sleep(0.05)
-        yield
+        shared = lock_for_programs(handle)
+        before = _HELD.set((*_HELD.get(), *shared))
+        try:
+            yield
+        finally:
+            _HELD.reset(before)
+            for one in shared:
+                os.close(one)
     finally:
         unlock(handle)
         os.close(handle)

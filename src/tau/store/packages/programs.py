@@ -1,4 +1,8 @@
-"""npm and git as processes: their output goes to stderr, and they end with tau, however it ends."""
+"""npm and git as processes: their output goes to stderr, and they end with tau, however it ends.
+
+What they start may outlive a killed tau, as may they where the system cannot end them with it. So they inherit the lock
+of the folder that is changed: the next tau waits until all of them are gone, and only then cleans up.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from tau.store.packages.busy import held_locks
 from tau.store.packages.errors import PackageError
 
 LAST_LINES = 40
@@ -31,7 +36,8 @@ def run_program(
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            preexec_fn=_end_with_parent if sys.platform == "linux" else None,
+            preexec_fn=_end_with_this_process(),
+            pass_fds=held_locks(),
         )
     except OSError as error:
         raise PackageError(f"{words[0]} cannot be started: {error.strerror or error}") from None
@@ -61,7 +67,8 @@ def capture(words: Sequence[str], cwd: Path, *, variables: Mapping[str, str] | N
             stdin=subprocess.DEVNULL,
             capture_output=True,
             check=False,
-            preexec_fn=_end_with_parent if sys.platform == "linux" else None,
+            preexec_fn=_end_with_this_process(),
+            pass_fds=held_locks(),
         )
     except OSError as error:
         raise PackageError(f"{words[0]} cannot be started: {error.strerror or error}") from None
@@ -70,11 +77,20 @@ def capture(words: Sequence[str], cwd: Path, *, variables: Mapping[str, str] | N
     return done.stdout.decode("utf-8", "replace").strip()
 
 
-def _end_with_parent() -> None:
-    """Runs in the child. A program that outlives a killed tau would go on writing where the next tau cleans up."""
+def _end_with_this_process() -> Callable[[], None] | None:
+    """Return what a child calls before it becomes the program, so that it ends with this process."""
+    if sys.platform != "linux":
+        return None
     import ctypes
 
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, SIGKILL)
+    prctl, parent = ctypes.CDLL(None).prctl, os.getpid()
+
+    def end_with_parent() -> None:
+        prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:  # tau was killed before the call, so no signal will come
+            os._exit(1)
+
+    return end_with_parent
 
 
 def _failure(words: Sequence[str], code: int, lines: Sequence[str]) -> str:
