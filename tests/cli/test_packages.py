@@ -234,6 +234,17 @@ def test_an_update_that_pi_was_cut_off_in_is_finished(place: Place) -> None:
     assert (folder / "prompts" / "p.md").exists() and not marker.exists()
 
 
+@pytest.mark.promise("U05")
+def test_a_lock_that_a_killed_git_left_does_not_stop_an_update(place: Place) -> None:
+    kit = place.repository("me/kit", {"skills/x/SKILL.md": SKILL.format("x")})
+    place.tau("install", "git:example.org/me/kit")
+    folder = place.agent / "git/example.org/me/kit"
+    (folder / ".git" / "index.lock").touch()
+    place.commit(kit, {"skills/y/SKILL.md": SKILL.format("y")})
+    place.tau("update")
+    assert (folder / "skills" / "y").exists() and not (folder / ".git" / "index.lock").exists()
+
+
 # Settings, scopes and trust
 
 

@@ -20,7 +20,10 @@ OPTIONS = (
     *("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "submodule.recurse=false"),
     *("-c", "advice.detachedHead=false", "-c", "protocol.ext.allow=never", "-c", "gc.auto=0"),
 )
-VARIABLES = {"GIT_TERMINAL_PROMPT": "0", "GIT_LFS_SKIP_SMUDGE": "1", "GIT_ASKPASS": "true", "SSH_ASKPASS": "true"}
+VARIABLES = {
+    **{"GIT_TERMINAL_PROMPT": "0", "GIT_LFS_SKIP_SMUDGE": "1", "GIT_ASKPASS": "true", "SSH_ASKPASS": "true"},
+    "GIT_OPTIONAL_LOCKS": "0",  # a `git status` that is killed would leave a lock in the folder
+}
 # Written by npm after a clone, so a difference there is not a change of the user's.
 WRITTEN_BY_NPM = ("package-lock.json", "npm-shrinkwrap.json")
 
@@ -115,6 +118,7 @@ class GitFolder:
         """Copy the folder and fetch; False if there is nothing new."""
         was_cut_off = self._marker.exists()
         copy_tree(self.folder, copy)
+        (copy / ".git" / "index.lock").unlink(missing_ok=True)  # of a git that was killed: none works in the copy
         fetch = ("fetch", "--quiet", "--no-recurse-submodules", "--prune", "--no-tags")
         if self._source.ref:
             self._run(copy, *fetch, "origin", "--", self._source.ref)
