@@ -7,6 +7,7 @@ import subprocess
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 from typing import Any
 
 import pytest
@@ -125,17 +126,18 @@ def test_in_the_working_folder_all_tools_work(project: Project) -> None:
 
 
 def test_the_temporary_folder_is_private_shared_by_all_tools_and_gone_at_the_end(project: Project) -> None:
+    note, other = (f"/tmp/{name}-{uuid4().hex}" for name in ("note", "other"))  # that the machine does not have
     said = project.results(
-        tool_block("bash", command="echo mine > /tmp/note; ls /tmp | grep -c pytest"),
-        tool_block("read", path="/tmp/note"),
-        tool_block("write", path="/tmp/other", content="x"),
-        tool_block("bash", command="cat /tmp/other; mkdir /tmp/deep; echo mine > /tmp/deep/note"),
+        tool_block("bash", command=f"echo mine > {note}; ls /tmp | grep -c pytest"),
+        tool_block("read", path=note),
+        tool_block("write", path=other, content="x"),
+        tool_block("bash", command=f"cat {other}; mkdir /tmp/deep; echo mine > /tmp/deep/note"),
         tool_block("grep", pattern="mine", path="/tmp/deep"),
         tool_block("find", pattern="note", path="/tmp/deep"),
     )
     texts = [found(text) for text in said[1:]]
-    assert texts == ["mine\n", "Successfully wrote 1 bytes to /tmp/other", "x", "note:1: mine", "note"]
-    assert not Path("/tmp/note").exists() and not Path("/tmp/other").exists()
+    assert texts == ["mine\n", f"Successfully wrote 1 bytes to {other}", "x", "note:1: mine", "note"]
+    assert not Path(note).exists() and not Path(other).exists()
 
 
 def test_output_that_is_too_long_is_kept_where_the_tools_can_read_it(project: Project) -> None:
