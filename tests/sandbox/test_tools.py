@@ -7,8 +7,8 @@ import subprocess
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from uuid import uuid4
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
