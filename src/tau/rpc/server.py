@@ -89,16 +89,22 @@ class Server:
         """Handle lines in the callback that received them. Returns how many were handled.
 
         The others wait for `_handle_lines`: after a command that has started a task, which must begin before the next
-        line is handled; after many lines; and while the client does not read its responses.
+        line is handled; after many lines; and while the client does not read its responses. All responses are written
+        at once.
         """
         outbox, count = self._outbox, 0
-        for line in lines if len(lines) <= LINES_PER_YIELD else lines[:LINES_PER_YIELD]:
-            if self._is_command_starting or not outbox.has_room:
-                break
-            count += 1
-            if dispatcher.handle(line):
-                self._is_command_starting = True
-                asyncio.get_running_loop().call_soon(self._command_started)
+        is_holding = outbox.hold()
+        try:
+            for line in lines if len(lines) <= LINES_PER_YIELD else lines[:LINES_PER_YIELD]:
+                if self._is_command_starting or not outbox.has_room:
+                    break
+                count += 1
+                if dispatcher.handle(line):
+                    self._is_command_starting = True
+                    asyncio.get_running_loop().call_soon(self._command_started)
+        finally:
+            if is_holding:
+                outbox.flush()
         return count
 
     def _command_started(self) -> None:

@@ -44,6 +44,9 @@ NO_DATA = Form((), lambda data: UNSET)
 COMMANDS: dict[str, type[commands.Command]] = {
     str(kind.__struct_config__.tag): kind for kind in get_args(commands.AnyCommand)
 }
+WITHOUT_FIELDS: dict[type[commands.Command], commands.Command] = {
+    kind: kind() for kind in COMMANDS.values() if not kind.__struct_fields__
+}
 EVENTS: tuple[type[Event], ...] = get_args(events.AnyEvent)
 
 
@@ -125,7 +128,7 @@ class Dialect(Value):
     def command_type(self, name: str) -> type[commands.Command] | None:
         """The command with this name, if the dialect has it."""
         command = self.names.get(name) or COMMANDS.get(name)
-        return None if command in self.lacks else command
+        return None if self.lacks and command in self.lacks else command
 
     def fill_defaults(self, command: commands.Command) -> commands.Command:
         """Set fields that the client omitted to the values that this dialect implies."""

@@ -20,7 +20,7 @@ from tau.records.messages import Image, Text
 from tau.runtime.protocol.requests import InputLine, InvalidLine, Request, parse_dialog_answer, parse_request
 from tau.runtime.protocol.responses import send_response
 from tau.runtime.session.operations import Operations
-from tau.wire.dialect import Dialect
+from tau.wire.dialect import WITHOUT_FIELDS, Dialect
 from tau.wire.dialects import DEFAULT
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class HandlerTable:
 
 
 class Dispatcher:
-    """Handles the lines of one client for one session. `on_response` is called after each response.
+    """Handles the lines of one client for one session. `on_first_response` is called after the first response.
 
     `new_lender` is called when the client first offers tools; without it, the client cannot.
     """
@@ -105,14 +105,14 @@ class Dispatcher:
         handlers: HandlerTable,
         sink: ResponseSink,
         dialect: Dialect = DEFAULT,
-        on_response: Callable[[], None] = lambda: None,
+        on_first_response: Callable[[], None] | None = None,
         new_lender: Callable[[], ToolLender] | None = None,
     ) -> None:
         self._session = session
         self._handlers = handlers
         self._sink = sink
         self._dialect = dialect
-        self._on_response = on_response
+        self._on_first_response = on_first_response
         self._new_lender = new_lender
         self.lender: ToolLender | None = None  # the tools of the client, once it has offered some
         self._tasks: set[asyncio.Task[None]] = set()
@@ -156,7 +156,9 @@ class Dispatcher:
 
     def _run(self, request: Request) -> bool:
         try:
-            command = self._dialect.fill_defaults(decode(request.kind, request.body))
+            command = WITHOUT_FIELDS.get(request.kind)  # then there is nothing to decode
+            if command is None:
+                command = self._dialect.fill_defaults(decode(request.kind, request.body))
             if len(self._tasks) >= MAX_CONCURRENT_COMMANDS:
                 raise CommandError("Too many commands are under way. Try again later.")
             reply = self._handlers.call(self._session, command, request, self._require_lender)
@@ -197,4 +199,6 @@ class Dispatcher:
 
     def _respond(self, id: bytes, name: str, *, data: Any = UNSET, error: str | UnsetType = UNSET) -> None:
         send_response(self._sink, self._dialect, id, name, data, error)
-        self._on_response()
+        if self._on_first_response is not None:
+            notify, self._on_first_response = self._on_first_response, None
+            notify()

@@ -4,8 +4,8 @@ Records wait in the backlog until the transport takes them. When the backlog is 
 producers wait too.
 
     IDLE       nothing is being written
-    SCHEDULED  the writer will be started: in this turn or the next iteration of the loop, or later to coalesce large
-               snapshots
+    SCHEDULED  the writer will be started: at the end of this callback (`hold`) or turn, in the next iteration of the
+               loop, or later to coalesce large snapshots
     WRITING    the writer takes batches until there are none
     CLOSED     the client or this side has closed the connection: output is discarded
 """
@@ -83,7 +83,7 @@ class Outbox:
         """Queue an event and start the writer, even if it is waiting to coalesce snapshots."""
         for line in self._dialect.event_lines(event):
             self.send_line(line)
-        self._flush()
+        self.flush()
 
     def add_update(self, update: Update) -> None:
         """Queue an update, for a producer that asks for room itself (`wait_for_room`)."""
@@ -94,11 +94,13 @@ class Outbox:
         self._flush_soon()
 
     def send_line(self, line: bytes) -> None:
-        if self._state == CLOSED:
-            return
-        with self._lock:
+        state = self._state
+        if state == SCHEDULED:  # no thread uses the backlog, and the write that takes this line is scheduled
             self._backlog.add(line)
-        self._flush_soon()
+        elif state != CLOSED:
+            with self._lock:
+                self._backlog.add(line)
+            self._flush_soon()
 
     def send_large(self, pieces: Iterator[bytes], size: int) -> None:
         """Queue one record as an iterator of pieces, which must satisfy the contract of SplicedList."""
@@ -107,6 +109,15 @@ class Outbox:
         with self._lock:
             self._backlog.add_large(pieces, size)
         self._flush_soon()
+
+    def hold(self) -> bool:
+        """Start a batch: what is sent in this callback waits for `flush`. Returns False if a write is scheduled or
+        active, which takes it anyway; then `flush` need not be called.
+        """
+        if self._state != IDLE:
+            return False
+        self._state = SCHEDULED
+        return True
 
     @property
     def size(self) -> int:
@@ -131,7 +142,7 @@ class Outbox:
     async def drain(self) -> None:
         """Wait until everything is written or the connection is closed."""
         self._backlog.next_update = 0.0
-        self._flush()
+        self.flush()
         await self._wait_until(lambda: not self.busy)
 
     async def close(self) -> None:
@@ -155,9 +166,10 @@ class Outbox:
         """
         if self._state == IDLE:
             self._state = SCHEDULED
-            call_in_turn(self._loop, self._flush)
+            call_in_turn(self._loop, self.flush)
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Write what is queued, or let the writer do it."""
         if self._state == WRITING or self._state == CLOSED:
             return
         backlog = self._backlog
@@ -166,7 +178,7 @@ class Outbox:
             return
         if backlog.should_delay():
             self._state = SCHEDULED
-            self._loop.call_at(backlog.next_update, self._flush)
+            self._loop.call_at(backlog.next_update, self.flush)
             return
         if (
             backlog.size <= DIRECT_BYTES

@@ -19,7 +19,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from tau.concurrency.turns import run_turn
 from tau.runtime.protocol.line_queue import LineQueue
 from tau.runtime.protocol.requests import InputLine
 from tau.runtime.protocol.transport import LineHandler
@@ -95,8 +94,9 @@ class PipeReader:
         except OSError:
             data = b""
         self._read_bytes = SMALL_READ_BYTES if len(data) < SMALL_READ_BYTES else LARGE_READ_BYTES
-        run_turn(self._loop, self._queue.feed, data)  # with the responses to commands that need no task
-        if self._queue.ended or self._queue.full:
+        queue = self._queue
+        queue.feed(data)
+        if queue.ended or queue.full:
             self._loop.remove_reader(self._descriptor)
 
     def _resume(self) -> None:

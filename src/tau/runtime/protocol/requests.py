@@ -20,7 +20,7 @@ from tau.records.base import (
     parse,
 )
 from tau.records.commands import Command
-from tau.wire.dialect import COMMANDS, Dialect
+from tau.wire.dialect import Dialect
 from tau.wire.dialects import DEFAULT
 from tau.wire.lines import LineTooLong
 
@@ -75,7 +75,9 @@ def parse_request(line: InputLine, dialect: Dialect = DEFAULT) -> Request | None
         envelope = parse_envelope(line)
     except BadRecord as error:
         raise InvalidLine("parse", b"", f"Failed to parse command: {error}") from None
-    id, name = escape_separators(bytes(envelope.id)), envelope.type
+    id, name = bytes(envelope.id), envelope.type
+    if not line.isascii():
+        id = escape_separators(id)
     if not isinstance(name, str):
         raise InvalidLine("parse", id, 'Failed to parse command: expected an object with a string "type"')
     if name == "extension_ui_response":
@@ -83,7 +85,7 @@ def parse_request(line: InputLine, dialect: Dialect = DEFAULT) -> Request | None
     kind = dialect.command_type(name)
     if kind is None:
         raise InvalidLine(name, id, f"Unknown command: {name}")
-    if COMMANDS.get(name) is kind:
+    if name not in dialect.names:
         return Request(kind, name, id, line)
     try:
         return Request(kind, name, id, with_canonical_type(line, kind))
