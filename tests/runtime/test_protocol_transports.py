@@ -382,3 +382,34 @@ def test_output_to_a_terminal_which_may_block_any_write_arrives() -> None:
                 os.close(handle)
 
     play(story)
+
+
+@TRANSPORTS
+def test_what_is_sent_while_a_batch_is_held_is_written_together(kind: str) -> None:
+    async def story() -> None:
+        async with connected(kind) as peer:
+            outbox = Outbox(peer.transport, nothing)
+            assert outbox.hold()
+            assert not outbox.hold()  # the first holder flushes
+            for line in (b"one", b"two", b"three"):
+                outbox.send_line(line)
+            outbox.flush()
+            assert await peer.read() == b"one\ntwo\nthree\n"
+            outbox.send_line(b"four")  # nothing is held any more
+            assert await peer.line() == b"four\n"
+
+    play(story)
+
+
+@TRANSPORTS
+def test_a_batch_in_which_nothing_was_sent_blocks_nothing(kind: str) -> None:
+    async def story() -> None:
+        async with connected(kind) as peer:
+            outbox = Outbox(peer.transport, nothing)
+            assert outbox.hold()
+            outbox.flush()
+            assert not outbox.busy
+            outbox.send_line(b"one")
+            assert await peer.line() == b"one\n"
+
+    play(story)
