@@ -32,7 +32,10 @@ class Tried(NamedTuple):
 
 @contextmanager
 def fresh_process(receiver: Receiver) -> Iterator[Mapping[str, str]]:
-    """The environment that sends to this receiver; what this process sent before does not count."""
+    """The environment that sends to this receiver; what this process sent before does not count.
+
+    Nothing is sent afterwards: the threads of the exporters end.
+    """
     own = logging.getLogger("tau")
     before, handlers = dict(start._of_process), list(own.handlers)
     start._of_process.clear()
@@ -40,6 +43,9 @@ def fresh_process(receiver: Receiver) -> Iterator[Mapping[str, str]]:
         yield {ENDPOINT: receiver.url}
         start.flush()
     finally:
+        for shared in start._of_process.values():
+            for provider in shared.sdk._owned:
+                provider.shutdown()
         start._of_process.clear()
         start._of_process.update(before)
         own.handlers[:] = handlers

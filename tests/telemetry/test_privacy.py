@@ -16,24 +16,16 @@ import tau
 from support.otlp import Receiver
 from support.otlp_check import complaints
 from support.telemetry_canaries import MARK, found, many_runs
+from support.telemetry_figures import CAPTURE, ENDPOINT, fresh_process
 from tau.runtime.telemetry import start
 from tau.runtime.telemetry.log_records import LogHandler, without_values
-
-CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 
 
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
     """A receiver, and a process that has not sent anything before and does not afterwards."""
-    own = logging.getLogger("tau")
-    before, handlers = dict(start._of_process), list(own.handlers)
-    start._of_process.clear()
-    with Receiver() as found:
+    with Receiver() as found, fresh_process(found):
         yield found
-    start._of_process.clear()
-    start._of_process.update(before)
-    own.handlers[:] = handlers
 
 
 @pytest.mark.promise("O01")
