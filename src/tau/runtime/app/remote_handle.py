@@ -77,7 +77,7 @@ class RemoteHandle(SessionHandle):
         self._client = client
         self._show = show
         self._mirror = SessionMirror(self._session, client)
-        self._state = self._mirror.state
+        self.state = self._mirror.state
         self._heard = Heard(snapshots=False)
         self._remote_dialogs = RemoteDialogs(show, self._session.extensions, self._answer)
         self._bash_ids: dict[str, Any] = {}  # our ids of shell commands, by those of their commands

@@ -17,7 +17,7 @@ from tau.errors import CommandError
 from tau.records.base import UNSET, BadRecord, UnsetType, decode
 from tau.records.commands import Command, HostTool
 from tau.records.messages import Image, Text
-from tau.runtime.protocol.requests import InputLine, InvalidLine, Request, parse_dialog_answer, parse_request
+from tau.runtime.protocol.requests import InputLine, InvalidLine, Request, is_blank, parse_dialog_answer, parse_request
 from tau.runtime.protocol.responses import send_response
 from tau.runtime.session.operations import Operations
 from tau.wire.dialect import WITHOUT_FIELDS, Dialect
@@ -58,6 +58,7 @@ class HandlerTable:
     def __init__(self) -> None:
         self._handlers: dict[type[Command], Callable[..., Any]] = {}
         self._extras: dict[type[Command], Literal["request", "lender"]] = {}  # what else a handler asks for
+        self.plain: dict[type[Command], Callable[..., Any]] = {}  # the handlers that ask for nothing else
 
     def __getitem__(self, kind: type[Command]) -> Callable[..., Any]:
         return self._handlers[kind]
@@ -80,8 +81,10 @@ class HandlerTable:
             self._handlers[kind] = handler
             if with_request:
                 self._extras[kind] = "request"
-            if with_lender:
+            elif with_lender:
                 self._extras[kind] = "lender"
+            else:
+                self.plain[kind] = handler
             return handler
 
         return register
@@ -119,12 +122,11 @@ class Dispatcher:
 
     def handle(self, line: InputLine) -> bool:
         """Handle one line. Returns True if it started a task."""
-        if isinstance(line, bytes) and (not line or line.isspace()):
-            return False
         try:
             request = parse_request(line, self._dialect)
         except InvalidLine as invalid:
-            self._respond(invalid.id, invalid.command, error=str(invalid))
+            if not is_blank(line):
+                self._respond(invalid.id, invalid.command, error=str(invalid))
             return False
         except Exception as error:
             self._respond_with_bug(b"", "parse", error)
@@ -161,7 +163,10 @@ class Dispatcher:
                 command = self._dialect.fill_defaults(decode(request.kind, request.body))
             if len(self._tasks) >= MAX_CONCURRENT_COMMANDS:
                 raise CommandError("Too many commands are under way. Try again later.")
-            reply = self._handlers.call(self._session, command, request, self._require_lender)
+            if (handler := self._handlers.plain.get(request.kind)) is not None:
+                reply = handler(self._session, command)
+            else:
+                reply = self._handlers.call(self._session, command, request, self._require_lender)
         except (CommandError, BadRecord) as error:
             self._respond(request.id, request.name, error=str(error))
             return False
@@ -169,7 +174,8 @@ class Dispatcher:
             self._respond_with_bug(request.id, request.name, error)
             return False
         if type(reply) is not CoroutineType:
-            self._respond(request.id, request.name, data=self._dialect.reply_data(request.kind, reply))
+            data = self._dialect.reply_data(request.kind, reply) if self._dialect.replies else reply
+            self._respond(request.id, request.name, data=data)
             return False
         task = asyncio.create_task(self._finish(request, reply))
         self._tasks.add(task)

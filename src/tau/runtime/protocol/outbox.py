@@ -176,7 +176,7 @@ class Outbox:
         if not backlog.items:
             self._state = IDLE
             return
-        if backlog.should_delay():
+        if backlog.next_update and backlog.should_delay():
             self._state = SCHEDULED
             self._loop.call_at(backlog.next_update, self.flush)
             return

@@ -28,7 +28,7 @@ InputLine = bytes | LineTooLong
 
 
 class Envelope(Record):
-    """`id` may be any JSON value and is echoed byte for byte."""
+    """`id` may be any JSON value and is echoed byte for byte, but for U+2028 and U+2029, which are escaped."""
 
     id: Raw = Raw()
     type: Any = UNSET
@@ -55,9 +55,11 @@ class InvalidLine(Exception):
 def parse_envelope(line: bytes) -> Envelope:
     """Decode the envelope of a line. Raises BadRecord."""
     try:
-        if not line.isascii():
-            line.decode()  # msgspec does not validate the UTF-8 of fields that it skips
-        return decode(Envelope, line, MAX_RECEIVED_NESTING)
+        if line.isascii():
+            return decode(Envelope, line, MAX_RECEIVED_NESTING)
+        line.decode()  # msgspec does not validate the UTF-8 of fields that it skips
+        envelope = decode(Envelope, line, MAX_RECEIVED_NESTING)
+        return Envelope(Raw(escape_separators(bytes(envelope.id))), envelope.type)
     except UnicodeDecodeError:
         raise BadRecord("not valid UTF-8") from None
     except (BadRecord, RecursionError, UnicodeEncodeError):
@@ -76,8 +78,6 @@ def parse_request(line: InputLine, dialect: Dialect = DEFAULT) -> Request | None
     except BadRecord as error:
         raise InvalidLine("parse", b"", f"Failed to parse command: {error}") from None
     id, name = bytes(envelope.id), envelope.type
-    if not line.isascii():
-        id = escape_separators(id)
     if not isinstance(name, str):
         raise InvalidLine("parse", id, 'Failed to parse command: expected an object with a string "type"')
     if name == "extension_ui_response":
@@ -91,6 +91,11 @@ def parse_request(line: InputLine, dialect: Dialect = DEFAULT) -> Request | None
         return Request(kind, name, id, with_canonical_type(line, kind))
     except BadRecord as error:
         raise InvalidLine(name, id, str(error)) from None
+
+
+def is_blank(line: InputLine) -> bool:
+    """True for a line of spaces or nothing, which is ignored."""
+    return isinstance(line, bytes) and (not line or line.isspace())
 
 
 def parse_dialog_answer(line: bytes) -> Any:

@@ -38,16 +38,16 @@ def send_response(
 
 def response(id: bytes, name: str, data: Any, error: str | UnsetType) -> bytes:
     """Encode a response, with fields in the order of pi: id, type, command, success, data or error."""
+    start, end = (b'{"id":', b",") if id else (b"{", b"")
     if error is UNSET:
         outcome = _success(name)
     else:
         outcome = b'"type":"response","command":%b,"success":false,"error":%b' % (encode(name), encode(error))
-    head = b'{"id":' + id + b"," if id else b"{"
     if data is UNSET:
-        return head + outcome + b"}"
+        return b"".join((start, id, end, outcome, b"}"))
     # The state is a record that stays the same until something changes, and a client may ask for it often.
     body = wire_json(data) if type(data) is SessionState else encode(data)
-    return b"".join((head, outcome, b',"data":', body, b"}"))
+    return b"".join((start, id, end, outcome, b',"data":', body, b"}"))
 
 
 @cache

@@ -66,7 +66,7 @@ Blocks = Sequence[Text | Image]
 class Operations:
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._state = StateReader(session)
+        self.state = StateReader(session)
 
     async def _after_switch(self) -> Session:
         """Return the session when a session switch in progress is done."""
@@ -418,10 +418,6 @@ class Operations:
     def active_tools(self) -> list[str]:
         return list(self._session.tool_runner.tools)
 
-    @property
-    def state(self) -> StateReader:
-        return self._state
-
     def stats(self) -> SessionStats:
         from tau.core.conversation.stats import Counts, conversation_counts, session_counts
 
@@ -432,7 +428,7 @@ class Operations:
         else:
             counts = session_counts(log.tree).update(log.tree)
         usage = self.context_usage() or UNSET
-        return counts.stats(log.id, self._state.file(), usage, session.models.price_unknown)
+        return counts.stats(log.id, self.state.file(), usage, session.models.price_unknown)
 
     def index_entries(self) -> Iterator[None]:
         """Read a long session in short steps, so that its statistics and fork points are known before a client asks."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from tau.core.checks.secrets import redact_model
@@ -15,7 +16,7 @@ class MaskedState(Value):
     """A state with the secrets of its model masked, and what it was made of."""
 
     model: Model | None
-    fields: tuple[Any, ...]
+    parts: tuple[Any, ...]
     state: SessionState
 
 
@@ -25,7 +26,7 @@ class StateReader:
         self._last: MaskedState | None = None
 
     def current(self) -> SessionState:
-        return SessionState(self._session.models.current, *self._fields())
+        return self._record(self._session.models.current, self._parts())
 
     def masked(self) -> SessionState:
         """The state with the secrets of the model masked, as clients may see it.
@@ -33,19 +34,25 @@ class StateReader:
         Returns the same record as before if nothing has changed, so that its JSON can be reused. Models are compared
         by identity, because equal numbers can differ in their JSON (0 and 0.0).
         """
-        model, fields, last = self._session.models.current, self._fields(), self._last
-        if last is None or last.model is not model or last.fields != fields:
+        model, parts, last = self._session.models.current, self._parts(), self._last
+        if last is None or last.model is not model or last.parts != parts:
             shown = None if model is None else redact_model(model)
-            last = self._last = MaskedState(model, fields, SessionState(shown, *fields))
+            last = self._last = MaskedState(model, parts, self._record(shown, parts))
         return last.state
 
     def file(self) -> str | UnsetType:
         """The path of the session file; absent if the session is only in memory."""
-        path = self._session.log.file.path
-        return UNSET if path is None else str(path)
+        return _file_name(self._session.log.file.path)
 
-    def _fields(self) -> tuple[Any, ...]:
-        """The fields of SessionState after the model, in their order. Each is immutable and always of one type."""
+    def _record(self, model: Model | None, parts: tuple[Any, ...]) -> SessionState:
+        level, streaming, compacting, steering, follow_up, path, *others = parts
+        return SessionState(model, level, streaming, compacting, steering, follow_up, _file_name(path), *others)
+
+    def _parts(self) -> tuple[Any, ...]:
+        """The fields of SessionState after the model, in their order. Each is immutable and always of one type.
+
+        The file is still a path: it is converted only if something has changed.
+        """
         session, log, modes = self._session, self._session.log, self._session.queues.modes
         return (
             session.models.level,
@@ -53,7 +60,7 @@ class StateReader:
             session.compactor.busy,
             modes["steer"],
             modes["follow_up"],
-            self.file(),
+            log.file.path,
             log.header.id,
             log.tree.name or UNSET,
             session.settings.compaction.enabled,
@@ -61,3 +68,7 @@ class StateReader:
             len(session.queues),
             session.services.sandbox or UNSET,
         )
+
+
+def _file_name(path: Path | None) -> str | UnsetType:
+    return UNSET if path is None else str(path)
