@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from long.mixed_lanes import Found
-from long.mixed_load import State, table
+from long.mixed_results import State, table
 from long.witness import Figures
 
 
