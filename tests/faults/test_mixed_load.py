@@ -31,6 +31,15 @@ def test_the_figures_of_runs_add_up(tmp_path: Path) -> None:
     assert (state.content["seconds"], len(state.content["runs"])) == (90.0, 2)
 
 
+def test_runs_at_the_same_time_share_a_file(tmp_path: Path) -> None:
+    first, second = State(tmp_path / "state.json"), State(tmp_path / "state.json")
+    first.add(60.0, {"rpc": found()})
+    second.add(30.0, {"rpc": found(lost=1)})
+    first.add(10.0, {"acp": found()})
+    assert first.content["seconds"] == 100.0
+    assert [len(one["lost"]) for one in first.content["lanes"].values()] == [1, 0]
+
+
 def test_what_is_too_much_is_said(tmp_path: Path) -> None:
     state = State(tmp_path / "state.json")
     state.add(60.0, {"server": found(lost=2, grown_kib=400.0, descriptors=1)})

@@ -4,8 +4,8 @@
 
 Each front end has a lane in a process of its own (tests/long/mixed_lanes.py). A run consists of segments; after each,
 the figures are added to the state file. A run that is started with the same state file goes on from there, so that six
-hours can be done in three runs, also on several machines: by default it is a file of the repository. A segment that is
-interrupted does not count.
+hours can be done in three runs, also on several machines: by default it is a file of the repository. Runs at the same
+time can share it; give each another `--seed`. A segment that is interrupted does not count.
 
 Counted are acknowledged entries that are lost, answers that came later than five seconds (without the time in which
 this machine did nothing for the lane), memory for each prompt, and descriptors, threads and processes that are left.

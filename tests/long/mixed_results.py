@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import time
@@ -18,15 +19,29 @@ Json = dict[str, Any]
 
 
 class State:
-    """What all segments found, by lane. A file that a run without faults left can be read by the next."""
+    """What all segments found, by lane. Several runs may add to the same file, one after another or at once."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.content: Json = {"seconds": 0.0, "runs": [], "lanes": {}}
-        if path.exists():
-            self.content = json.loads(path.read_text())
+        self.content = self._read()
+
+    def _read(self) -> Json:
+        empty: Json = {"seconds": 0.0, "runs": [], "lanes": {}}
+        return json.loads(self._path.read_text()) if self._path.exists() else empty
 
     def add(self, seconds: float, lanes: dict[str, Json]) -> None:
+        folder = os.open(self._path.parent, os.O_RDONLY)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            self.content = self._read()
+            self._count(seconds, lanes)
+            draft = self._path.with_suffix(".new")
+            draft.write_text(json.dumps(self.content, indent=1))
+            draft.replace(self._path)
+        finally:
+            os.close(folder)
+
+    def _count(self, seconds: float, lanes: dict[str, Json]) -> None:
         self.content["seconds"] += seconds
         self.content["runs"].append(
             {"at": time.strftime("%Y-%m-%d %H:%M:%S"), "seconds": round(seconds), "commit": records.commit()}
@@ -41,9 +56,6 @@ class State:
                     known[what] = max(known.get(what, 0), value)
                 else:
                     known[what] = known[what] + value if what in known else value
-        draft = self._path.with_suffix(".new")
-        draft.write_text(json.dumps(self.content, indent=1))
-        draft.replace(self._path)
 
     def figures(self) -> list[Figure]:
         made: list[Figure] = []
