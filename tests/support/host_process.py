@@ -88,6 +88,7 @@ class SocketClient:
         self.greeting: Json = {}
         self._rest = b""
         self._count = 0
+        self._next = 0
 
     def send(self, type: str, **fields: Any) -> str:
         self._count += 1
@@ -105,12 +106,14 @@ class SocketClient:
         return answer.get("data")
 
     def until(self, wanted: Callable[[Json], bool] | str, start: int | None = None) -> Json:
+        """The first record that is wanted after the one that was returned last: it may have come together with that."""
         accepts = (lambda record: record["type"] == wanted) if isinstance(wanted, str) else wanted
-        at = len(self.records) if start is None else start
+        at = self._next if start is None else start
         until = time.monotonic() + WITHIN
         while True:
-            for record in self.records[at:]:
+            for number, record in enumerate(self.records[at:], at):
                 if accepts(record):
+                    self._next = number + 1
                     return record
             at = len(self.records)
             assert time.monotonic() < until, self.records[-5:]

@@ -60,6 +60,7 @@ class Client:
         self.records: list[Json] = []
         self.lines: list[bytes] = []
         self._ids = 0
+        self._next = 0
         self._rest = b""
         self._serving = asyncio.create_task(host.serve(self.transport, access, "memory", **serving))
         self._serving.add_done_callback(lambda done: self.transport.client.end_output())
@@ -87,13 +88,14 @@ class Client:
         return answer.get("data")
 
     async def until(self, wanted: Callable[[Json], bool] | str, start: int | None = None) -> Json:
-        """The next record that is wanted: one of this type, or one that the function accepts."""
+        """The first record that is wanted after the one that was returned last: of this type, or that is accepted."""
         accepts = (lambda record: record["type"] == wanted) if isinstance(wanted, str) else wanted
-        at = len(self.records) if start is None else start
+        at = self._next if start is None else start
         async with asyncio.timeout(WITHIN):
             while True:
-                for record in self.records[at:]:
+                for number, record in enumerate(self.records[at:], at):
                     if accepts(record):
+                        self._next = number + 1
                         return record
                 at = len(self.records)
                 if not await self.read():
