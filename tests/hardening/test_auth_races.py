@@ -117,6 +117,63 @@ def test_two_programs_that_find_a_stale_lock_do_not_both_get_it(auth: AuthFile) 
     assert auth.read() == {"old": KEY, "new": KEY}
 
 
+HOLDER = """
+    import sys
+    from pathlib import Path
+    from tau.store.files import locked
+
+    with locked(Path(sys.argv[1])):
+        print("in", flush=True)
+        sys.stdin.readline()
+    """
+
+
+def test_the_lock_of_a_killed_program_is_removed_at_once_and_that_of_a_living_one_is_not(auth: AuthFile) -> None:
+    words = [sys.executable, "-c", textwrap.dedent(HOLDER), str(auth.path)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "in\n"
+        with pytest.raises(TimeoutError), locked(auth.path, 0.2):
+            pass
+        other.kill()
+        other.wait(WITHIN)
+        assert lock_of(auth).exists()
+        with locked(auth.path, 0.2):  # not after STALE_LOCK_S
+            pass
+    assert names(auth) == ["auth.json"]
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o755])
+def test_a_fresh_lock_of_another_program_is_respected(auth: AuthFile, mode: int) -> None:
+    """pi makes its locks without the mark of tau, and does not use flock."""
+    lock_of(auth).mkdir(mode)
+    with pytest.raises(TimeoutError), locked(auth.path, 0.2):
+        pass
+    assert lock_of(auth).exists()
+
+
+def test_many_programs_that_find_the_lock_of_a_killed_one_take_turns(auth: AuthFile, tmp_path: Path) -> None:
+    counter = tmp_path / "counter"
+    counter.write_text("0")
+    code = """
+        import os, sys
+        from pathlib import Path
+        from tau.store.files import locked
+        path, counter = map(Path, sys.argv[1:])
+        for _ in range(20):
+            with locked(path, 30):
+                value = int(counter.read_text())
+                counter.write_text(str(value + 1))
+                if value == 50:
+                    os.kill(os.getpid(), 9)
+        """
+    words = [sys.executable, "-c", textwrap.dedent(code), str(auth.path), str(counter)]
+    running = [subprocess.Popen(words) for _ in range(4)]
+    codes = sorted(one.wait(WITHIN) for one in running)
+    assert codes == [-9, 0, 0, 0]
+    assert 60 <= int(counter.read_text()) <= 80  # what the killed one had left to do is missing, and nothing else
+
+
 def test_who_lost_its_lock_does_not_remove_that_of_another(auth: AuthFile) -> None:
     """As after a suspend: the lock became stale while it was held."""
     with ExitStack() as suspended:

@@ -88,9 +88,16 @@ class LogFormatter(logging.Formatter):
         return terminal_text.escape_message(mask_secrets(super().format(record), self._known()))
 
 
+class LogStream(logging.StreamHandler[TextIO]):
+    """Writes log lines. One that cannot be written, such as on a full disk, is lost."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """logging would print a traceback here, with the values of the line, which LogFormatter has not seen."""
+
+
 def log_to_stderr(level: int = logging.WARNING) -> None:
     """Write log lines and uncaught exceptions to stderr, formatted by LogFormatter."""
-    logging.basicConfig(stream=sys.stderr, level=level)
+    logging.basicConfig(handlers=[LogStream(sys.stderr)], level=level)
     hide_in_log(tuple)
     threading.excepthook = _uncaught_in_thread
 

@@ -1,7 +1,8 @@
 """Small private files that several programs share: locked while they change, and replaced atomically.
 
 The lock is the one that pi uses: a folder `<file>.lock`, stale if it is older than ten seconds. So tau and pi can share
-a settings file.
+a settings file. The folder of tau has a mark that pi ignores, the sticky bit, and is locked with flock while its
+process lives: the lock of a process that was killed is removed at once, not only when it is stale.
 """
 
 from __future__ import annotations
@@ -17,9 +18,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tau.store.locks import lock as exclusively
+from tau.store.locks import surely_lock
 
 STALE_LOCK_S = 10.0
 LOCK_TIMEOUT_S = 5.0
+MARKED_MODE = 0o1700
+FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 MAX_SMALL_BYTES = 4 * 1024 * 1024
 
 
@@ -28,6 +32,11 @@ class HeldLock:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._handle: int | None = None
+        with suppress(OSError):
+            self._handle = os.open(folder, FOLDER)
+            if surely_lock(self._handle):
+                os.fchmod(self._handle, MARKED_MODE)
         self._mark = self._found()
 
     def refresh(self) -> None:
@@ -42,6 +51,8 @@ class HeldLock:
         with suppress(OSError):
             if self._found() == self._mark:
                 self._folder.rmdir()
+        if self._handle is not None:
+            os.close(self._handle)
 
     def _found(self) -> tuple[int, int]:
         """Identifies the folder. A new one often has the number of one that was removed, but not its time."""
@@ -56,7 +67,7 @@ def locked(path: Path, timeout: float = LOCK_TIMEOUT_S) -> Iterator[HeldLock]:
     make_folder(path.parent)
     deadline = time.monotonic() + timeout
     while not _made(lock):
-        if _remove_stale(lock):
+        if _remove_abandoned(lock):
             continue
         if time.monotonic() > deadline:
             raise TimeoutError(f"{path} is locked by another program ({lock})")
@@ -76,23 +87,36 @@ def _made(lock: Path) -> bool:
     return True
 
 
-def _remove_stale(lock: Path) -> bool:
+def _remove_abandoned(lock: Path) -> bool:
     """Remove a lock that its program has left behind. True if there is none now.
 
-    One process of tau at a time does that. A second one, which has seen the same stale lock, could otherwise remove
-    the lock that the first has made since.
+    One process of tau at a time does that. A second one, which has seen the same lock, could otherwise remove the one
+    that the first has made since.
     """
-    if not _is_stale(lock):
+    if not _is_stale(lock) and not _is_ownerless(lock):
         return False
     with suppress(OSError):
-        folder = os.open(lock, os.O_RDONLY)
+        folder = os.open(lock.parent, FOLDER)
         try:
-            if exclusively(folder) and _is_stale(lock):
+            if exclusively(folder) and (_is_stale(lock) or _is_ownerless(lock)):
                 lock.rmdir()
                 return True
         finally:
             os.close(folder)
     return False
+
+
+def _is_ownerless(lock: Path) -> bool:
+    """True if a process of tau has made the lock and has ended since."""
+    try:
+        handle = os.open(lock, FOLDER)
+        try:
+            is_marked = stat.S_IMODE(os.fstat(handle).st_mode) == MARKED_MODE
+            return is_marked and surely_lock(handle) and os.fstat(handle).st_ino == lock.stat().st_ino
+        finally:
+            os.close(handle)
+    except OSError:
+        return False
 
 
 def _is_stale(lock: Path) -> bool:

@@ -22,6 +22,8 @@ if sys.platform == "win32":
             return False
         return True
 
+    surely_lock = lock
+
     def unlock(handle: int) -> None:
         """Does nothing: closing the file unlocks it."""
 
@@ -46,6 +48,14 @@ else:
             return False
         except OSError:  # a file system without locks: work without one
             return True
+        return True
+
+    def surely_lock(handle: int) -> bool:
+        """The same, but False on a file system without locks."""
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
         return True
 
     def unlock(handle: int) -> None:
