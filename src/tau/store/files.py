@@ -88,17 +88,12 @@ def _made(lock: Path) -> bool:
 
 
 def _remove_abandoned(lock: Path) -> bool:
-    """Remove a lock that its program has left behind. True if there is none now.
-
-    One process of tau at a time does that. A second one, which has seen the same lock, could otherwise remove the one
-    that the first has made since.
-    """
-    if not _is_stale(lock) and not _is_ownerless(lock):
-        return False
+    """Remove a lock that its program has left behind. True if there is none now."""
     with suppress(OSError):
-        folder = os.open(lock.parent, FOLDER)
+        folder = os.open(lock, FOLDER)
         try:
-            if exclusively(folder) and (_is_stale(lock) or _is_ownerless(lock)):
+            # It is still the same: while it is open, a new folder has another number.
+            if _is_abandoned(lock, folder) and os.fstat(folder).st_ino == lock.stat().st_ino:
                 lock.rmdir()
                 return True
         finally:
@@ -106,17 +101,15 @@ def _remove_abandoned(lock: Path) -> bool:
     return False
 
 
-def _is_ownerless(lock: Path) -> bool:
-    """True if a process of tau has made the lock and has ended since."""
-    try:
-        handle = os.open(lock, FOLDER)
-        try:
-            is_marked = stat.S_IMODE(os.fstat(handle).st_mode) == MARKED_MODE
-            return is_marked and surely_lock(handle) and os.fstat(handle).st_ino == lock.stat().st_ino
-        finally:
-            os.close(handle)
-    except OSError:
-        return False
+def _is_abandoned(lock: Path, folder: int) -> bool:
+    """True if the program that made the lock has ended, or does not refresh it. Then the folder is locked with flock.
+
+    So one process of tau at a time removes it. A second one, which has seen the same lock, could otherwise remove the
+    lock that the first has made since. Only the lock of a suspended process of tau is removed without flock.
+    """
+    if stat.S_IMODE(os.fstat(folder).st_mode) == MARKED_MODE:
+        return surely_lock(folder) or _is_stale(lock)
+    return _is_stale(lock) and exclusively(folder)
 
 
 def _is_stale(lock: Path) -> bool:
