@@ -7,6 +7,8 @@ peer that never sends an LF cannot exhaust memory.
 
 from __future__ import annotations
 
+from typing import Any
+
 from tau.records.base import Value
 
 MAX_LINE_BYTES = 32 * 1024 * 1024
@@ -35,10 +37,11 @@ class LineDecoder:
 
     def feed(self, data: bytes) -> list[bytes | LineTooLong]:
         """The lines that `data` completes, and a LineTooLong where a line exceeds the limit."""
-        if not self._size and not self._discarding and 0 < data.find(LF) == len(data) - 1 <= self._limit:
-            return [data[:-2] if data[-2] == CR else data[:-1]]  # the usual case: one whole line
+        ends: list[Any] = data.split(b"\n")
+        rest = ends.pop()
+        if not rest and not self._size and not self._discarding and len(data) <= self._limit:  # as usual: whole lines
+            return ends if CR not in data else [line.removesuffix(b"\r") for line in ends]
         lines: list[bytes | LineTooLong] = []
-        *ends, rest = data.split(b"\n")
         for chunk in ends:
             self._add(chunk, lines)
             self._finish(lines)

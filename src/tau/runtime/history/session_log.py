@@ -131,9 +131,7 @@ class SessionLog:
 
     @property
     def message_count(self) -> int:
-        if self._messages is not None:
-            return len(self._messages)
-        return self.tree.seen_count()
+        return self.tree.seen_count() if self._messages is None else len(self._messages)
 
     def messages_json(self) -> SplicedList:
         """Return the conversation as JSON, byte for byte as it was read; its parts are made when they are sent."""

@@ -175,7 +175,9 @@ class Dispatcher:
             return False
         if type(reply) is not CoroutineType:
             data = self._dialect.reply_data(request.kind, reply) if self._dialect.replies else reply
-            self._respond(request.id, request.name, data=data)
+            send_response(self._sink, self._dialect, request.id, request.name, data)
+            if self._on_first_response is not None:
+                self._first_response_sent()
             return False
         task = asyncio.create_task(self._finish(request, reply))
         self._tasks.add(task)
@@ -206,5 +208,9 @@ class Dispatcher:
     def _respond(self, id: bytes, name: str, *, data: Any = UNSET, error: str | UnsetType = UNSET) -> None:
         send_response(self._sink, self._dialect, id, name, data, error)
         if self._on_first_response is not None:
-            notify, self._on_first_response = self._on_first_response, None
-            notify()
+            self._first_response_sent()
+
+    def _first_response_sent(self) -> None:
+        assert self._on_first_response is not None
+        notify, self._on_first_response = self._on_first_response, None
+        notify()

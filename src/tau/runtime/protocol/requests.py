@@ -12,7 +12,6 @@ from tau.records.base import (
     UNSET,
     BadRecord,
     Raw,
-    Record,
     Value,
     decode,
     encode,
@@ -27,7 +26,7 @@ from tau.wire.lines import LineTooLong
 InputLine = bytes | LineTooLong
 
 
-class Envelope(Record):
+class Envelope(Value):
     """`id` may be any JSON value and is echoed byte for byte, but for U+2028 and U+2029, which are escaped."""
 
     id: Raw = Raw()

@@ -114,12 +114,12 @@ class Compactor:
         self.turn = asyncio.Lock()
         self._manual = asyncio.Lock()  # one manual compaction at a time, so that each sees the result of the last one
         self._active: dict[AbortSignal, asyncio.Event] = {}  # compactions that run or wait for `turn`, with their ends
-        self._working = 0
+        self.working = 0  # number of summaries that are being made
 
     @property
     def busy(self) -> bool:
         """True while a summary is being made."""
-        return self._working > 0
+        return self.working > 0
 
     async def abort(self) -> None:
         """Abort every compaction, and return when they have stopped. Later ones are not waited for.
@@ -382,11 +382,11 @@ class Compactor:
 
     @contextmanager
     def _counted(self) -> Iterator[None]:
-        self._working += 1
+        self.working += 1
         try:
             yield
         finally:
-            self._working -= 1
+            self.working -= 1
 
 
 def _raise_later(error: TauError) -> Callable[[], Awaitable[CompactionResult]]:

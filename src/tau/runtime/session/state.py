@@ -51,13 +51,14 @@ class StateReader:
     def _parts(self) -> tuple[Any, ...]:
         """The fields of SessionState after the model, in their order. Each is immutable and always of one type.
 
-        The file is still a path: it is converted only if something has changed.
+        The file is still a path: it is converted only if something has changed. Clients ask for the state often, so
+        properties that are a function call are avoided where an attribute says the same.
         """
         session, log, modes = self._session, self._session.log, self._session.queues.modes
         return (
             session.models.level,
-            session.runs.streaming,
-            session.compactor.busy,
+            session.runs.accepted != session.runs.settled and session.runs.streaming,
+            session.compactor.working > 0,
             modes["steer"],
             modes["follow_up"],
             log.file.path,
@@ -65,7 +66,7 @@ class StateReader:
             log.tree.name or UNSET,
             session.settings.compaction.enabled,
             log.message_count,
-            len(session.queues),
+            session.queues.count(),
             session.services.sandbox or UNSET,
         )
 
