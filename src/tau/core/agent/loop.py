@@ -17,7 +17,6 @@ from typing import Any
 from tau.core.agent.draft import MessageBegun, MessageDone, MessageFailed, ResponseStarted, Update
 from tau.core.agent.queues import QueuedMessage, QueueName
 from tau.core.agent.tool_results import ToolDone, ToolProgress, error_outcome
-from tau.core.checks.schema import validation_error_text
 from tau.core.text.truncate import MAX_BYTES, MAX_LINES, byte_length, truncate_text
 from tau.records.base import UNSET, Value, replace
 from tau.records.deltas import Failure
@@ -310,6 +309,8 @@ def _check(at: int, call: ToolCall, ending: MessageDone) -> Generator[LoopReques
     if ending.message.stop_reason == "length":
         return error_outcome(CALL_CUT_OFF.format(name=call.name))
     if (raw := ending.unreadable.get(at)) is not None:
+        from tau.core.checks.schema import validation_error_text
+
         return error_outcome(
             validation_error_text(call.name, "  - root: the arguments are not a complete JSON object", raw)
         )

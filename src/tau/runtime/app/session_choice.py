@@ -8,7 +8,6 @@ from pathlib import Path
 
 from tau.errors import CommandError, UsageError
 from tau.runtime.app.options import SessionTarget
-from tau.store.listing import UnreadableSession, by_id, newest, read_header
 from tau.store.sessions import OpenedSession, folder_for, open_session
 
 MAX_LISTED = 5
@@ -33,6 +32,8 @@ def _path_of(folder: Path, wanted: SessionTarget, cwd: str) -> Path | None:
     if wanted.id is not None:
         if not re.fullmatch(_ID, wanted.id):
             raise UsageError("--session-id: letters, digits, '.', '_' and '-', with a letter or digit at both ends")
+        from tau.store.listing import by_id
+
         exact = [path for path in by_id(folder, folder, wanted.id, cwd) if path.stem.endswith(f"_{wanted.id}")]
         return exact[0] if exact else None
     named = wanted.named or wanted.copy_of
@@ -50,6 +51,8 @@ def _path_of(folder: Path, wanted: SessionTarget, cwd: str) -> Path | None:
 
 def session_by_id(folder: Path, prefix: str, cwd: str) -> Path:
     """The session whose id is, or begins with, `prefix`. Raises UsageError if there is none, or more than one."""
+    from tau.store.listing import by_id, read_header
+
     matching = by_id(folder, folder.parent, prefix, cwd)
     if not matching:
         raise UsageError(f"No session found matching '{prefix}'")
@@ -64,6 +67,8 @@ def session_by_id(folder: Path, prefix: str, cwd: str) -> Path:
 
 
 def _last(folder: Path, wanted: SessionTarget, cwd: str) -> Path | None:
+    from tau.store.listing import UnreadableSession, newest
+
     # A folder that the user chose may have files of other projects and programs.
     shared = wanted.folder is not None
     try:

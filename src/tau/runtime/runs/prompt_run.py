@@ -19,7 +19,6 @@ from tau.core.agent.draft import MessageDone, MessageFailed, Update
 from tau.core.agent.loop import LoopRequest, RunEnd, agent_run
 from tau.core.agent.queues import MessageQueues, QueuedMessage, QueueName
 from tau.core.agent.retry import Retry, next_retry
-from tau.core.agent.structured_output import OutputSchema
 from tau.records.base import UNSET, Value
 from tau.records.events import (
     AgentEnd,
@@ -39,11 +38,12 @@ from tau.runtime.runs.budget import BudgetTracker
 from tau.runtime.runs.compactor import Compactor
 from tau.runtime.runs.driver import run_agent
 from tau.runtime.runs.retry_state import RetryState
-from tau.runtime.runs.structured_output import StructuredOutputRun
 from tau.tools import Tool
 
 if TYPE_CHECKING:
+    from tau.core.agent.structured_output import OutputSchema
     from tau.runtime.runs.driver import ModelPort, ToolPort
+    from tau.runtime.runs.structured_output import StructuredOutputRun
 
 logger = logging.getLogger(__name__)
 BeforeRun = Callable[[list[AnyMessage], AbortSignal], Awaitable[list[AnyMessage]]]
@@ -121,7 +121,7 @@ class PromptRun:
         self._owner = owner
         self._parts = parts
         self._prompts = list(prompts)
-        self._structured_output = None if output_schema is None else StructuredOutputRun(output_schema)
+        self._structured_output = None if output_schema is None else _structured_output(output_schema)
         self.signal = AbortSignal()  # it can be aborted before it starts
         self.retries = RetryState()
         self.outcome = PromptOutcome()
@@ -343,3 +343,9 @@ def _reason_for_no_result(outcome: PromptOutcome) -> str:
     if answer is not None and answer.failed and answer.error_message:
         return answer.error_message
     return "" if outcome.exceeded is None else limit_text(outcome.exceeded)
+
+
+def _structured_output(schema: OutputSchema) -> StructuredOutputRun:
+    from tau.runtime.runs.structured_output import StructuredOutputRun
+
+    return StructuredOutputRun(schema)

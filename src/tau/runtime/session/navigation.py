@@ -33,7 +33,6 @@ from tau.runtime.extensions.registry import called_by_handler, calling_session
 from tau.runtime.history.copies import clone, copy_branch, copy_whole, fork, fork_text
 from tau.runtime.history.session_log import SessionLog
 from tau.runtime.runs.compactor import BranchText
-from tau.store.listing import all_session_rows, session_rows
 from tau.store.paths import agent_dir
 from tau.store.sessions import OpenedSession, folder_for, open_session
 
@@ -300,6 +299,8 @@ class Navigator:
             return []
 
         def listed() -> list[SessionRow]:
+            from tau.store.listing import all_session_rows, session_rows
+
             if not everywhere:
                 return session_rows(folder, services.cwd)
             # A session folder that the user has chosen contains the sessions of every project itself.
