@@ -187,6 +187,10 @@ LATE = {
     "runtime/resources.py": {"tau.store.resources"},
     "rpc/commands.py": {"tau.core.agent.structured_output"},
     "runtime/runs/tool_runner.py": {"tau.core.checks.schema"},
+    "core/agent/loop.py": {"tau.core.checks.schema"},
+    "runtime/runs/prompt_run.py": {"tau.runtime.runs.structured_output"},
+    "runtime/session/navigation.py": {"tau.store.listing"},
+    "runtime/app/session_choice.py": {"tau.store.listing"},
     "runtime/app/factory.py": {
         "tau.core.agent.structured_output",
         *("tau.runtime.runs.permission_rules", "tau.runtime.runs.permissions", "tau.runtime.models.record_replay"),
