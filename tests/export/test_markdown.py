@@ -5,10 +5,24 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tau.export.code import Highlighter
-from tau.export.markdown import MAX_NESTING, MAX_PIECE_CHARACTERS, PIECE_CHARACTERS, _parser, _Writer, render_markdown
+from tau.export.markdown import (
+    MAX_NESTING,
+    MAX_PIECE_CHARACTERS,
+    PIECE_CHARACTERS,
+    _common_html,
+    _parser,
+    _Writer,
+    render_markdown,
+)
 from tau.export.safe import _cleaner, sanitize
 
 LINK = 'target="_blank" rel="noopener noreferrer"'
+
+MARKUP = [
+    *("a", "b", " ", "\n", "\t", "*", "_", "`", ">", "[", "]", "(", ")", "!", "|", "\\", "&", "<", '"', "'", "é", "  "),
+    *("    ", "\n\n", "- ", "* ", "1. ", "2) ", "**", "__", "``", "```", "> ", "# ", "###", "---", "===", "](", "]:"),
+    *("|-|", "~~", "&amp;", "&#42;", "&lt;", "[ ] ", "http://a.b"),
+]
 
 
 def html(text: str, *, breaks: bool = False) -> str:
@@ -58,6 +72,21 @@ def test_the_lines_of_a_person_stay_lines() -> None:
 def test_the_short_way_for_plain_text_leads_to_the_same_place(text: str) -> None:
     parsed = sanitize(_Writer(Highlighter(), False).html(_parser().events(text.strip("\n"))))
     assert html(text).replace("&#x27;", "'").replace("&quot;", '"') == parsed.strip()
+
+
+@given(st.lists(st.sampled_from(MARKUP), max_size=40).map("".join))
+@example("- a\n\n- b")
+@example("1. a\n   - *b*\n\n\n2. c\n")
+@example("> " * 30 + "a")
+def test_the_html_of_the_parser_is_used_only_where_it_is_ours(text: str) -> None:
+    found = _common_html(text)
+    if found is not None:
+        assert found == _Writer(Highlighter(), False).html(_parser().events(text))
+
+
+def test_common_markup_is_left_to_the_parser() -> None:
+    assert _common_html("# a\n\n*b* `c`\n- d [e]\n- **f** & g\n\n> h")
+    assert not any(map(_common_html, ("a <b>", "[a](b)", "```\na\n```", "a | b\n--|--\n1 | 2", "> " * 30 + "a")))
 
 
 @given(st.text(alphabet="*_`[]()<>!&\\|~#->+=:\n ab1\x00\ud800", max_size=80))

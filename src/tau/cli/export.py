@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import gc
+import os
+import sys
 from pathlib import Path
 
 from tau.cli.flags import ParsedArguments
+from tau.core.checks.exit_codes import ANSWERED
 from tau.errors import CommandError, UsageError
 from tau.runtime.history.html_export import default_name, session_page, write_export
 from tau.runtime.history.session_log import SessionLog
@@ -23,9 +26,22 @@ def main(arguments: ParsedArguments) -> int:
         log = SessionLog(found.header, None, _raise, found.tree)
         target = Path(out or default_name(source)).expanduser()
         emit(str(write_export(session_page(log, may_fork=True), target)))
+        _exit_at_once()
     except CommandError as error:
         raise UsageError(str(error)) from None
-    return 0
+    return ANSWERED
+
+
+def _exit_at_once() -> None:
+    """Exit without freeing every entry and every module, a twentieth of the time that an export takes.
+
+    Returns if stdout is closed: the caller reports that.
+    """
+    if sys.stdout is not None:
+        sys.stdout.flush()
+        if sys.stderr is not None:
+            sys.stderr.flush()
+        os._exit(ANSWERED)
 
 
 def _source(arguments: ParsedArguments) -> tuple[Path, str | None]:

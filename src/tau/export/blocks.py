@@ -27,7 +27,7 @@ _IMAGE_PREFIXES = {
 }
 _TAG = re.compile(r"<[^>]*>")
 _DIFF_TAGS = {"+": "ins", "-": "del"}
-_DIFF_ROW = re.compile(r"([-+ ])( *\d*) (.*)")
+_DIFF_ROW = re.compile(r"^(?:([-+ ])( *\d*) )?(.*)$", re.MULTILINE)  # a line of any other form is text
 
 
 class RenderContext(Value):
@@ -106,35 +106,35 @@ def images(content: str | Sequence[Text | Image]) -> str:
     return f'<div class="pictures">{"".join(shown)}</div>' if shown else ""
 
 
-def diff(text: str) -> str:
-    """The rows of an edit: sign, line number, text. Changed words within a changed line are marked."""
-    rows = [_row(line) for line in valid_text(text).split("\n")]
-    html = [part for sign, group in _changes(rows) for part in _marked(sign, group)]
-    return f'<div class="diff">{fold_lines(html, DIFF_LINES)}</div>'
-
-
 Row = tuple[str, str, str]  # sign, number, text
 
 
-def _row(line: str) -> Row:
-    match = _DIFF_ROW.fullmatch(line)
-    return (match[1], match[2], match[3]) if match else (" ", "", line)
+def diff(text: str) -> str:
+    """The rows of an edit: sign, line number, text. Changed words within a changed line are marked."""
+    text = valid_text(text)
+    plain: list[Row] = _DIFF_ROW.findall(text)
+    escaped: list[Row] = _DIFF_ROW.findall(escape(text))  # which leaves signs and numbers as they are
+    html: list[str] = []
+    for is_changed, group in groupby(plain, key=_is_changed):
+        rows = list(group)
+        here = slice(len(html), len(html) + len(rows))
+        html += _marked(rows, escaped[here]) if is_changed else map(_row_html, escaped[here])
+    return f'<div class="diff">{fold_lines(html, DIFF_LINES)}</div>'
 
 
-def _changes(rows: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
-    for changed, group in groupby(rows, key=lambda row: row[0] != " "):
-        yield "±" if changed else " ", list(group)
+def _is_changed(row: Row) -> bool:
+    return row[0] in ("+", "-")
 
 
-def _marked(sign: str, rows: list[Row]) -> Iterator[str]:
+def _marked(rows: list[Row], escaped: list[Row]) -> Iterator[str]:
+    """Removed and added rows as HTML; pairs of them have their differences marked."""
     before = [row for row in rows if row[0] == "-"]
     after = [row for row in rows if row[0] == "+"]
-    if sign == " " or len(before) != len(after):
-        yield from (_row_html(row, escape(row[2])) for row in rows)
-        return
+    if len(before) != len(after):
+        return map(_row_html, escaped)
     pairs = [_mark_differences(old[2], new[2]) for old, new in zip(before, after, strict=True)]
-    yield from (_row_html(row, old) for row, (old, _) in zip(before, pairs, strict=True))
-    yield from (_row_html(row, new) for row, (_, new) in zip(after, pairs, strict=True))
+    marked = [old for old, _ in pairs] + [new for _, new in pairs]
+    return (_row_html((sign, number, html)) for (sign, number, _), html in zip(before + after, marked, strict=True))
 
 
 def _mark_differences(old: str, new: str) -> tuple[str, str]:
@@ -153,7 +153,7 @@ def _mark(text: str, start: int, stop: int) -> str:
     return escape(text[:start]) + middle + escape(text[stop:])
 
 
-def _row_html(row: Row, html: str) -> str:
-    sign, number, _ = row
+def _row_html(row: Row) -> str:
+    sign, number, html = row
     tag = _DIFF_TAGS.get(sign, "span")
-    return f"<{tag}><i>{number} {sign}</i>{html}</{tag}>"
+    return f"<{tag}><i>{number} {sign or ' '}</i>{html}</{tag}>"

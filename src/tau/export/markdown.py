@@ -34,6 +34,11 @@ _SCHEME = re.compile(r"[^/?#]*?:")
 
 MAX_NESTING = 50  # levels; a text that is nested more deeply is shown as plain text
 
+# Where the HTML that the parser itself writes is not used: links, code blocks, tables, and what is written differently.
+_UNCOMMON = re.compile(r"<(?!/?(?:p|h[1-6]|blockquote|ul|ol|li|em|strong|code)>)|<li>\n<p>")
+_NESTED_TAGS = ("<blockquote>", "<li>", "<em>", "<strong>")
+MAX_NESTED_TAGS = 20  # with so many of them, even all in one another, a text is not nested too deeply
+
 
 def render_markdown(text: str, code: Highlighter, *, breaks: bool = False) -> str:
     """Convert `text` to HTML. With `breaks`, line breaks are kept, as people who type a message expect."""
@@ -70,9 +75,20 @@ def _part(text: str, code: Highlighter, breaks: bool) -> str:
         paragraphs = [escape(part) for part in _PARAGRAPH.split(text) if part]
         return "\n".join(f"<p>{part.replace(chr(10), '<br>') if breaks else part}</p>" for part in paragraphs)
     try:
-        return sanitize(valid_text(_Writer(code, breaks).html(_parser().events(text))))
+        html = (None if breaks else _common_html(text)) or _Writer(code, breaks).html(_parser().events(text))
+        return sanitize(valid_text(html))
     except _TooDeep:
         return f'<p class="plain">{esc(text)}</p>'
+
+
+def _common_html(text: str) -> str | None:
+    """The HTML of a text with common markup only, in a third of the time. None if there is other markup."""
+    if "<" in text:
+        return None  # raw HTML, which we show as text
+    html = _parser().html(text)
+    if _UNCOMMON.search(html) or sum(map(html.count, _NESTED_TAGS)) > MAX_NESTED_TAGS:
+        return None
+    return html
 
 
 @cache

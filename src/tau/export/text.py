@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import lru_cache
 from html import escape
 from typing import Any
 
@@ -62,19 +63,24 @@ def short_path(path: str, cwd: str) -> str:
     return inside if cwd and inside else path
 
 
+@lru_cache(maxsize=16)  # a card asks for several parts of its time, and the next one for its day
+def _parts_of_time(timestamp: str) -> re.Match[str] | None:
+    return _TIME.match(timestamp)
+
+
 def day(timestamp: str) -> str:
-    match = _TIME.match(timestamp)
+    match = _parts_of_time(timestamp)
     return match[1] if match else ""
 
 
 def clock(timestamp: str) -> str:
-    match = _TIME.match(timestamp)
+    match = _parts_of_time(timestamp)
     return match[2] if match else ""
 
 
 def format_time(timestamp: str) -> str:
     """Format an ISO timestamp as date and time. Anything else is returned as it is, truncated."""
-    match = _TIME.match(timestamp)
+    match = _parts_of_time(timestamp)
     return f"{match[1]} {match[2]}{match[3]} UTC" if match else timestamp[:40]
 
 

@@ -11,7 +11,7 @@ from tau.records import entries as e
 from tau.records import messages as m
 
 MAX_TITLE_CHARACTERS = 110
-_MARKUP = re.compile(r"[*`]+|^#+ |(?<=\n)#+ ")
+_HEADING = re.compile(r"^#+ ", re.MULTILINE)
 HIDDEN_KINDS = {"setting", "data"}  # kinds that are not part of the conversation
 _CONVERSATION = (m.User, m.Assistant, m.ToolResult, m.BashExecution, m.BranchSummary, m.CompactionSummary)
 
@@ -113,7 +113,9 @@ def _custom(kind: str, content: str | list[m.Text | m.Image], display: bool) -> 
 def _words(text: str) -> str:
     """Return the beginning of a text without Markdown markup."""
     text = text[: MAX_TITLE_CHARACTERS * 4]
-    return _MARKUP.sub("", text) if "*" in text or "`" in text or "#" in text else text
+    if "#" in text:
+        text = _HEADING.sub("", text)
+    return text.replace("*", "").replace("`", "")
 
 
 def text_of(content: str | list[m.Text | m.Image]) -> str:

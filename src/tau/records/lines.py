@@ -117,6 +117,13 @@ class PromptLine(Value, gc=False, tag_field="type", tag="message"):
     message: PromptMessage
 
 
+class ForkPoint(Record):
+    """A user message that can be forked from."""
+
+    entry_id: str
+    text: str
+
+
 def prompt_points(lines: Sequence[bytes]) -> list[bytes] | None:
     """The fork points of prompts as clients receive them: a JSON object each.
 

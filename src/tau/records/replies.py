@@ -7,6 +7,7 @@ from typing import Any, Literal
 from tau.records.base import UNSET, Record, UnsetType
 from tau.records.commands import QueueMode
 from tau.records.events import Limit
+from tau.records.lines import ForkPoint as ForkPoint  # opening a session needs it, and no other reply
 from tau.records.messages import Usage
 from tau.records.models import Model, ThinkingLevel
 from tau.records.settings import SandboxLevel
@@ -103,13 +104,6 @@ class Forked(Record):
 
     text: str
     cancelled: bool = False
-
-
-class ForkPoint(Record):
-    """A user message that can be forked from."""
-
-    entry_id: str
-    text: str
 
 
 class ForkPoints(Record):

@@ -10,9 +10,8 @@ from contextlib import suppress
 from tau.core.conversation.file_lines import FileLines
 from tau.records.base import BadRecord, encode
 from tau.records.entries import AnyEntry, MessageEntry
-from tau.records.lines import UnknownEntry, prompt_points, read_entry
+from tau.records.lines import ForkPoint, UnknownEntry, prompt_points, read_entry
 from tau.records.messages import Text, User
-from tau.records.replies import ForkPoint
 
 BLOCK_BYTES = 512 * 1024
 KEPT_BYTES = 4 * 1024 * 1024  # fork points that are kept in memory

@@ -27,14 +27,13 @@ from tau.records.entries import (
     MessageEntry,
     SessionInfo,
 )
-from tau.records.lines import Outline, UnknownEntry, message_entries, message_json, read_entry
+from tau.records.lines import ForkPoint, Outline, UnknownEntry, message_entries, message_json, read_entry
 from tau.records.messages import (
     Assistant,
     Other,
     System,
     read_message,
 )
-from tau.records.replies import ForkPoint
 
 # Kind of an entry, as far as the tree must know it without parsing the line.
 KINDS = (

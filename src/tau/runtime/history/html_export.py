@@ -28,7 +28,7 @@ TAU_MARKER = b'<meta name="generator" content="tau session export">'
 PI_MARKER = b"<title>Session Export</title>"
 MARKER_SEARCH_BYTES = 400
 MIN_FORKED_SECTIONS = 32  # below that, a second process costs more than it saves
-FIRST_PART = 0.4  # of the sections: this process renders them, and the list of all entries
+FIRST_PART = 0.42  # of the sections: this process renders them, and the list of all entries
 COPIED_BYTES = 1024 * 1024
 
 _CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
