@@ -75,6 +75,7 @@ class Job:
     floors: Mapping[str, Callable[[Place], Values]] = field(default_factory=dict)  # the least that could be
     takes: Callable[[str], bool] = lambda version: True  # which peers can do this
     rounds: int = 1_000  # at most
+    times: int = 1  # how often each round is repeated: a short job whose rounds differ needs more of them
     watched: bool = True  # whether the work of other programs during it makes its result worthless
     warm: bool = False  # whether a first round is not counted
     slow: bool = False  # whether it is left out when time is short
@@ -120,7 +121,7 @@ def run(job: Job, place: Place, contenders: Sequence[Contender], rounds: int) ->
     taken: dict[str, list[Values]] = {name: [] for name in turns}
     failed: dict[str, str] = {}
     sticks, others = [], watched(lambda: place.mock.cpu() + orphans())
-    for turn in range(min(rounds, job.rounds) + job.warm):
+    for turn in range(min(rounds * job.times, job.rounds) + job.warm):
         sticks.append(yardstick())
         for name in _from(turn, list(turns)):  # the order rotates, so that none always follows the longest
             if name in failed:

@@ -123,6 +123,14 @@ def test_rounds_that_differ_are_reported(tmp_path: Path) -> None:
     assert result.doubts[-1] == "the rounds differ: work of tau (10 to 50)"
 
 
+def test_a_short_job_has_more_rounds(tmp_path: Path) -> None:
+    numbers = iter(range(100))
+    with Mock() as mock:
+        job = Job("short", "", lambda place, contender: {"work": next(numbers)}, {"work": ""}, times=3)
+        run(job, Place(mock, tmp_path), [Contender(TAU, [])], 4)
+    assert next(numbers) == 12
+
+
 def test_who_fails_keeps_what_it_had_and_is_not_asked_again(tmp_path: Path) -> None:
     asked = []
 
