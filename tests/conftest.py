@@ -8,7 +8,6 @@ prints the promises that it holds.
 from __future__ import annotations
 
 import gc
-import signal
 from collections.abc import Generator
 from contextlib import nullcontext
 from pathlib import Path
@@ -18,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies
 
 from support.promise_catalogue import described
+from support.signals import restore_signals
 from support.unit_tests import FOLDERS, Guard, mark_unit_tests
 
 settings.register_profile("tau", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -27,11 +27,7 @@ HERE = Path(__file__).parent
 
 
 def pytest_configure() -> None:
-    """A shell starts background jobs with SIGINT ignored, nohup with SIGHUP ignored, and children inherit that."""
-    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    restore_signals()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

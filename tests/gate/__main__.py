@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from gate import records, rows, runs
 from gate.rows import Figures
 from gate.runs import Run
+from support.signals import restore_signals
 
 
 def cells(done: Run) -> list[list[str]]:
@@ -99,6 +100,7 @@ def main() -> int:
     parser.add_argument("--sums", type=Path, nargs="?", const=records.FILE, metavar="FILE", help="add up what was kept")
     parser.add_argument("--inside", metavar="MODULE", help=argparse.SUPPRESS)
     given = parser.parse_args()
+    restore_signals()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the goal under way is ended too
     if given.inside:
         runs.inside(given.inside, given.scale, given.seed)

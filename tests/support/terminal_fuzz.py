@@ -183,17 +183,30 @@ def _look(tau: Interface) -> None:
 
 
 def _rest(tau: Interface) -> None:
-    """Press Escape until nothing runs and nothing is asked."""
+    """Press Escape until nothing runs and nothing is asked; each time when all that was typed is handled."""
     for _ in range(100):
         if tau.process.poll() is not None:
             return
-        tau.wait(lambda _: not tau.unread() or tau.process.poll() is not None)
+        tau.wait(lambda _: (not tau.unread() and _is_waiting(tau.process.pid)) or tau.process.poll() is not None)
         _watch(tau, 0.1 if _is_busy(tau) else 0.4)
         if not _is_busy(tau):
             return
         tau.type(ESCAPE)
         _watch(tau, 0.55)  # a second Escape sooner would be for the run
     raise AssertionError("it never came to rest:\n" + "\n".join(tau.screen()))
+
+
+def _is_waiting(pid: int) -> bool:
+    """True if a process has nothing to do, several times in a row: on a busy machine it may wait for its turn."""
+    for _ in range(5):
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:  # it ended, or the system has no such files
+            return True
+        if state not in "SZ":
+            return False
+        time.sleep(0.005)
+    return True
 
 
 def _resize(tau: Interface, rows: int, columns: int) -> None:
