@@ -7,6 +7,7 @@ is about the session that it was said to.
 from __future__ import annotations
 
 import json
+import resource
 import signal
 import textwrap
 from pathlib import Path
@@ -16,7 +17,7 @@ import pytest
 
 from long.meetings import play
 from support.rpc_agent import Agent
-from support.rpc_process import Json, Pipe, calls, endless, of, piece
+from support.rpc_process import Json, Pipe, calls, endless, of, piece, text
 
 LONG = {"text": "a long answer " * 2000}
 SMALL = {"compaction": {"keepRecentTokens": 100}}
@@ -196,6 +197,29 @@ def test_clearing_the_queues_leaves_a_prompt_that_was_accepted(tmp_path: Path) -
         agent.exit_code()
     with Agent(tmp_path, args=["--session", file]) as agent:
         assert agent.get("clear_queue") == {"steering": [], "followUp": ["two"]}
+
+
+@pytest.mark.process
+def test_a_message_that_was_queued_when_the_session_could_not_be_left_is_said_once(tmp_path: Path) -> None:
+    with Agent(tmp_path, endless("so far"), *[{"text": "done"}] * 2, endless("so far")) as agent:
+        agent.get("prompt", message="one")
+        agent.until(piece)
+        agent.get("steer", message="two")
+        soft, hard = resource.prlimit(agent.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(agent.pid, resource.RLIMIT_NOFILE, (3, hard))
+        assert agent.ask("clone")["success"] is False
+        resource.prlimit(agent.pid, resource.RLIMIT_NOFILE, (soft, hard))
+        agent.prompt("three")
+        agent.get("prompt", message="four")
+        agent.until(piece)
+        assert [text(one) for one in agent.get("get_messages")["messages"]].count("two") == 1
+        agent.get("follow_up", message="five")
+        assert agent.get("clear_queue") == {"steering": [], "followUp": ["five"]}
+        file = agent.get("get_state")["sessionFile"]
+        agent.signal(signal.SIGKILL)
+        agent.exit_code()
+    with Agent(tmp_path, args=["--session", file]) as agent:
+        assert agent.get("clear_queue") == {"steering": [], "followUp": []}
 
 
 @pytest.mark.process

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import shutil
 import ssl
 import subprocess
@@ -124,3 +125,14 @@ def test_an_answer_in_one_event_of_ten_megabytes_is_read(tmp_path: Path) -> None
         assert (answer["stopReason"], text(answer)) == ("stop", words)
         assert agent.cpu - cpu <= 10
         assert agent.memory - memory <= 300 * MIB
+
+
+def test_a_connection_without_a_descriptor_is_an_error_of_the_connection(tmp_path: Path) -> None:
+    with Server(400, b"no").serving() as place, asking(tmp_path, f"http://{place}") as agent:
+        agent.prompt("one")  # loads what a connection needs
+        soft, hard = resource.prlimit(agent.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(agent.pid, resource.RLIMIT_NOFILE, (3, hard))
+        error, again = failure(agent.prompt("two"))
+        resource.prlimit(agent.pid, resource.RLIMIT_NOFILE, (soft, hard))
+    assert again and error == f"Connection error: cannot connect to {place}: Too many open files"
+    assert "Traceback" not in agent.stderr

@@ -67,6 +67,17 @@ def test_what_is_on_its_way_from_a_queue_survives_that_the_queue_is_cleared() ->
     assert log.pending_queue.undelivered() == []
 
 
+def test_what_was_queued_in_a_session_that_could_not_be_left_is_said_once(tmp_path: Path) -> None:
+    log = told("a", folder=tmp_path)
+    log.pending_queue.record("steer", user("b"))
+    log.pending_queue.clear_on_leave()
+    log.pending_queue.record("steer", user("b"))  # the session stays
+    assert log.pending_queue.undelivered() == [("steer", user("b"))]
+    log.append_message(user("b"))
+    log.pending_queue.clear(())
+    assert reopened(log).pending_queue.undelivered() == []
+
+
 def test_what_was_said_is_not_said_again_on_a_branch_that_begins_before_it(tmp_path: Path) -> None:
     log = told("a", folder=tmp_path)
     log.pending_queue.record("steer", user("b"))

@@ -247,22 +247,17 @@ def _timeout_error(seconds: float | None) -> ModelError:
 
 
 def _connection_error(error: Exception, request: ModelRequest) -> ModelError:
-    """A network error as a message for the user."""
-    import ssl
-
-    from tau.llm.http_pool import ProxyRefused
+    """A network error as a message for the user. Loads no module: there may be no descriptor left."""
+    from tau.llm.http_pool import ProxyRefused  # loaded with the connection
 
     what = mask_secrets(str(error) or type(error).__name__, header_secrets(request.headers))
     if not isinstance(error, OSError):
         return ModelError(
             f"Bad model server address or header for {redact_url(request.url)!r}: {what}", transient=False
         )
-    if isinstance(error, ssl.SSLCertVerificationError):
-        hint = (
-            " SSL_CERT_FILE may name a file with the certificates to trust."
-            if error.verify_code in UNTRUSTED_CODES
-            else ""
-        )
+    if type(error).__name__ == "SSLCertVerificationError":
+        is_untrusted = getattr(error, "verify_code", None) in UNTRUSTED_CODES
+        hint = " SSL_CERT_FILE may name a file with the certificates to trust." if is_untrusted else ""
         return ModelError(f"Connection error: {what}{hint}", transient=False)
     if isinstance(error, ProxyRefused):
         # Some proxies answer 401 for a wrong password, which says nothing about the key of the model server.

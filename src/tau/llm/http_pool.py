@@ -194,11 +194,11 @@ class ConnectionPool:
         try:
             _, connection = await _connecting(self._new_connection, host, port, context)
             return connection
-        except ssl.SSLError:
-            raise
         except UnicodeError as error:
             raise ValueError(f"{host!r} is not a valid host name") from error
         except OSError as error:
+            if context is not None and isinstance(error, ssl.SSLError):  # without TLS, ssl need not be loaded
+                raise
             raise ConnectionError(f"cannot connect to {who}{host}:{port}: {_reason(error)}") from None
 
 

@@ -63,8 +63,12 @@ class PendingQueue(PendingEntries[Waiting]):
         self._file.add(CustomEntry, CLEARED, *kept)
 
     def clear_on_leave(self) -> None:
-        """Record cleared queues when the session is left: the write cannot be retried later, so it raises OSError."""
+        """Record cleared queues when the session is left: the write cannot be retried later, so it raises OSError.
+
+        If the session stays after all, its queued messages are recorded again.
+        """
         self._file.add_or_fail(CustomEntry, CLEARED)
+        self._waiting = []
 
     def restore(self) -> list[Waiting]:
         """Return the undelivered messages of a session that is resumed, and track their delivery."""
