@@ -46,8 +46,8 @@ def read_line(name: str, line: bytes) -> tuple[str, bytes] | None:
     try:
         dialect.fill_defaults(decode(request.kind, request.body))
     except BadRecord as error:
-        return str(error), request.id
-    return request.name, request.id
+        return str(error), bytes(request.id)
+    return request.name, bytes(request.id)
 
 
 @each_dialect
@@ -67,7 +67,7 @@ def test_random_lines_are_commands_or_refused(name: str) -> None:
 @each_dialect
 @pytest.mark.parametrize("field", ODD_FIELDS, ids=range(len(ODD_FIELDS)))
 def test_an_odd_field_harms_no_command_and_keeps_the_id(name: str, field: str) -> None:
-    for command in find(name).commands():
+    for command in find(name).command_types:
         line = f'{{"id":"call 1","type":"{command}",{field}}}'.encode()
         if line.count(b'"type":"nothing"'):
             command = "Unknown command: nothing"

@@ -360,11 +360,11 @@ def test_a_client_killed_with_fifty_open_requests_leaves_nothing_behind(tmp_path
 def test_the_two_oldest_dialects_do_not_have_them(tmp_path: Path, dialect: str) -> None:
     found = dialects.find(dialect)
     names = {"set_tools", "tool_progress", "tool_result", "get_tools", "set_active_tools"}
-    assert names.isdisjoint(found.commands())
+    assert names.isdisjoint(found.command_types)
     assert found.command_type("set_tools") is None
     assert {e.ToolRequest, e.ToolRequestCancelled}.isdisjoint(found.event_types())
-    assert names <= set(dialects.find("2026-03").commands())
-    assert c.SetTools in dialects.find("default").commands().values()
+    assert names <= set(dialects.find("2026-03").command_types)
+    assert c.SetTools in dialects.find("default").command_types.values()
 
 
 def test_get_protocol_names_the_commands_and_events(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tau.records import commands as c
+from tau.records.base import Raw
 from tau.runtime.protocol.requests import InvalidLine, Request, parse_request
 from tau.runtime.protocol.responses import response
 from tau.wire.lines import LineTooLong
@@ -12,7 +13,7 @@ from tau.wire.lines import LineTooLong
 
 def test_a_request_has_the_kind_the_name_the_id_and_the_bytes_of_its_line() -> None:
     line = b'{"id":7,"type":"get_state"}'
-    assert parse_request(line) == Request(c.GetState, "get_state", b"7", line)
+    assert parse_request(line) == Request(c.GetState, "get_state", Raw(b"7"), line)
 
 
 def test_an_answer_to_a_dialog_is_not_a_request() -> None:

@@ -200,7 +200,7 @@ def test_the_older_names_of_forks_are_known_in_january_only() -> None:
 
 
 def test_the_first_dialect_knows_three_commands_and_the_question_for_itself() -> None:
-    assert sorted(find("2025-12").commands()) == ["abort", "compact", "get_protocol", "prompt"]
+    assert sorted(find("2025-12").command_types) == ["abort", "compact", "get_protocol", "prompt"]
 
 
 def test_every_dialect_can_be_asked_what_it_is() -> None:
@@ -208,7 +208,7 @@ def test_every_dialect_can_be_asked_what_it_is() -> None:
 
 
 def test_the_default_knows_every_command() -> None:
-    assert dialects.DEFAULT.commands() == COMMANDS
+    assert dialects.DEFAULT.command_types == COMMANDS
 
 
 def test_in_the_first_dialect_a_prompt_during_a_run_is_queued() -> None:

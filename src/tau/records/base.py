@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from _thread import RLock
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, TypeVar, dataclass_transform, get_args
 
 import msgspec
@@ -27,6 +27,7 @@ from tau.records.display import short_repr
 from tau.records.nesting import MAX_NESTING, MAX_RECEIVED_NESTING, too_deep
 
 __all__ = [
+    "DECODING_ERRORS",
     "MAX_RECEIVED_NESTING",
     "UNSET",
     "BadRecord",
@@ -42,6 +43,7 @@ __all__ = [
     "convert",
     "decode",
     "decode_lines",
+    "decoder",
     "derive_record",
     "encode",
     "encode_parts",
@@ -68,6 +70,7 @@ class BadRecord(ValueError):
 
 
 TOO_DEEP = "nested too deeply"
+DECODING_ERRORS = (msgspec.MsgspecError, UnicodeError, RecursionError)
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
@@ -225,6 +228,14 @@ def decode(kind: type[T], data: bytes, nesting: int | None = MAX_NESTING) -> T:
         raise BadRecord(TOO_DEEP) from None
 
 
+def decoder(kind: type[T]) -> Callable[[bytes], T]:
+    """Return the function that decodes values of one kind, without the checks of `decode`, for what is received often.
+
+    It raises one of DECODING_ERRORS. Callers check the nesting, and leave to `decode` or `parse` what it refuses.
+    """
+    return _decoder(kind).decode
+
+
 def decode_lines(kind: type[T], data: bytes | memoryview) -> list[T] | None:
     """Decode newline-separated JSON values, many times faster than one by one. None if any of them is invalid.
 
@@ -232,7 +243,7 @@ def decode_lines(kind: type[T], data: bytes | memoryview) -> list[T] | None:
     """
     try:
         return _decoder(kind).decode_lines(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except DECODING_ERRORS:
         return None
 
 

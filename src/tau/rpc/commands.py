@@ -182,7 +182,7 @@ def set_budget(session: Operations, command: c.SetBudget) -> Budget:
 
 @handles(c.Bash, with_request=True)
 async def bash(session: Operations, command: c.Bash, request: Request) -> r.BashResult:
-    id = Raw(request.id) if request.id else UNSET  # bash_execution_update events carry the id of the command
+    id = request.id.copy() if request.id else UNSET  # bash_execution_update events carry the id of the command
     return await session.bash(command.command, exclude=command.exclude_from_context is True, id=id)
 
 
@@ -302,5 +302,5 @@ def set_active_tools(session: Operations, command: c.SetActiveTools) -> UnsetTyp
 def get_protocol(session: Operations, command: c.GetProtocol) -> r.Protocol:
     dialect = dialects.find(session.dialect)
     events = [str(kind.__struct_config__.tag) for kind in dialect.event_types()]
-    capabilities = r.Capabilities([*dialect.commands()], events, dialect.snapshots, dialect.responses)
+    capabilities = r.Capabilities([*dialect.command_types], events, dialect.snapshots, dialect.responses)
     return r.Protocol(dialect.name, dialect.pi, __version__, [*dialects.NAMES], capabilities)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 from tau.core.checks.exit_codes import ANSWERED
@@ -30,6 +29,44 @@ def _ignore() -> None:
     return
 
 
+class CommandBatches:
+    """Handles lines in the callback that received them, and writes all their responses at once."""
+
+    def __init__(self, dispatcher: Dispatcher, outbox: Outbox) -> None:
+        self._dispatcher = dispatcher
+        self._outbox = outbox
+        self._is_command_starting = False  # its task has not begun
+
+    def handle(self, lines: Sequence[InputLine]) -> int:
+        """Handle the first lines. Returns how many were handled.
+
+        The others wait for `Server._handle_lines`: after a command that has started a task, which must begin before
+        the next line is handled; after many lines; and while the client does not read its responses.
+        """
+        if self._is_command_starting:
+            return 0
+        outbox, count = self._outbox, 0
+        is_holding = outbox.hold()
+        if not is_holding and not outbox.has_room:  # an idle one has
+            return 0
+        try:
+            for line in lines:
+                count += 1
+                if self._dispatcher.handle(line):
+                    self._is_command_starting = True
+                    asyncio.get_running_loop().call_soon(self._command_started)
+                    break
+                if count == LINES_PER_YIELD or (count < len(lines) and not outbox.has_room):
+                    break
+        finally:
+            if is_holding:
+                outbox.flush()
+        return count
+
+    def _command_started(self) -> None:
+        self._is_command_starting = False
+
+
 class Server:
     """`publish` is the client of the session that `serve` takes. Calls `on_closed` when the client disconnects."""
 
@@ -40,7 +77,6 @@ class Server:
         self._dialect = dialect
         self._outbox = Outbox(transport, on_closed, dialect)
         self.publish = self._outbox.send  # an event: await the result, if there is one, before sending the next event
-        self._is_command_starting = False  # its task has not begun
         self.first_response_sent = asyncio.Event()
 
     async def serve(self, handle: SessionHandle) -> None:
@@ -54,7 +90,7 @@ class Server:
             new_lender=lambda: handle.host_tools.lender(self._outbox.send_at_once),
         )
         lines = await self._start(handle, dispatcher) if handle.has_extensions else deque()
-        self._transport.deliver_to(partial(self._handle_now, dispatcher))
+        self._transport.deliver_to(CommandBatches(dispatcher, self._outbox).handle)
         await self._handle_lines(dispatcher, lines)
         handle.close_dialogs()
         if dispatcher.lender is not None:
@@ -84,31 +120,6 @@ class Server:
             end_of_input=handle.close_dialogs,
         )
         return await startup.run(handle.start())
-
-    def _handle_now(self, dispatcher: Dispatcher, lines: Sequence[InputLine]) -> int:
-        """Handle lines in the callback that received them. Returns how many were handled.
-
-        The others wait for `_handle_lines`: after a command that has started a task, which must begin before the next
-        line is handled; after many lines; and while the client does not read its responses. All responses are written
-        at once.
-        """
-        outbox, count = self._outbox, 0
-        is_holding = outbox.hold()
-        try:
-            for line in lines if len(lines) <= LINES_PER_YIELD else lines[:LINES_PER_YIELD]:
-                if self._is_command_starting or not outbox.has_room:
-                    break
-                count += 1
-                if dispatcher.handle(line):
-                    self._is_command_starting = True
-                    asyncio.get_running_loop().call_soon(self._command_started)
-        finally:
-            if is_holding:
-                outbox.flush()
-        return count
-
-    def _command_started(self) -> None:
-        self._is_command_starting = False
 
     async def _handle_lines(self, dispatcher: Dispatcher, lines: deque[InputLine | None]) -> None:
         receive, wait_for_room = self._transport.receive, self._outbox.wait_for_room

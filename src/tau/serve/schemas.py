@@ -32,7 +32,7 @@ def reply_kinds(dialect: Dialect, command: type[commands.Command]) -> tuple[Any,
 
 
 def dialect_schema(dialect: Dialect) -> dict[str, Any]:
-    accepted = dialect.commands()
+    accepted = dialect.command_types
     spoken, in_json = dialect.event_types(), dialect.for_json().event_types()
     replies = {name: reply_kinds(dialect, kind) for name, kind in accepted.items()} if dialect.responses else {}
     kinds = list(

@@ -18,6 +18,7 @@ default of a setting (`defaults`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, get_args
 
 from tau.records import base, commands, events
@@ -44,9 +45,6 @@ NO_DATA = Form((), lambda data: UNSET)
 COMMANDS: dict[str, type[commands.Command]] = {
     str(kind.__struct_config__.tag): kind for kind in get_args(commands.AnyCommand)
 }
-WITHOUT_FIELDS: dict[type[commands.Command], commands.Command] = {
-    kind: kind() for kind in COMMANDS.values() if not kind.__struct_fields__
-}
 EVENTS: tuple[type[Event], ...] = get_args(events.AnyEvent)
 
 
@@ -68,7 +66,7 @@ def reply_without(kind: type[Record], *names: str) -> Form:
     return Form(fewer.makes, lambda data: fewer.make(data)[0] if isinstance(data, kind) else data)
 
 
-class Dialect(Value):
+class Dialect(Value, dict=True):
     name: str
     about: str
     pi: str  # the release of pi with this protocol: the output of `pi --version`
@@ -127,8 +125,7 @@ class Dialect(Value):
 
     def command_type(self, name: str) -> type[commands.Command] | None:
         """The command with this name, if the dialect has it."""
-        command = self.names.get(name) or COMMANDS.get(name)
-        return None if self.lacks and command in self.lacks else command
+        return self.command_types.get(name)
 
     def fill_defaults(self, command: commands.Command) -> commands.Command:
         """Set fields that the client omitted to the values that this dialect implies."""
@@ -138,10 +135,10 @@ class Dialect(Value):
         implied = {name: value for name, value in fills.items() if getattr(command, name) is None}
         return base.replace(command, **implied) if implied else command
 
-    def commands(self) -> dict[str, type[commands.Command]]:
-        """All command names that a client may use."""
-        known = {name: kind for name, kind in COMMANDS.items() if kind not in self.lacks}
-        return {**known, **self.names}
+    @cached_property
+    def command_types(self) -> dict[str, type[commands.Command]]:
+        """The commands by all names that a client may use."""
+        return {name: kind for name, kind in {**COMMANDS, **self.names}.items() if kind not in self.lacks}
 
     def event_types(self) -> list[Any]:
         """All types of events that a client may receive."""

@@ -29,6 +29,7 @@ class MessageQueues:
     def __init__(self, steering: QueueMode = "one-at-a-time", follow_up: QueueMode = "one-at-a-time") -> None:
         self.modes: dict[QueueName, QueueMode] = {"steer": steering, "follow_up": follow_up}
         self._waiting: dict[QueueName, list[QueuedMessage]] = {"steer": [], "follow_up": []}
+        self.count = 0  # number of queued messages; `len` is the same, and slower
 
     def add(self, queue: QueueName, message: QueuedMessage) -> None:
         waiting = self._waiting[queue]
@@ -38,17 +39,20 @@ class MessageQueues:
                 f"The {name} queue is full ({MAX_QUEUED_MESSAGES} messages). Try again after some have been delivered."
             )
         waiting.append(message)
+        self.count += 1
 
     def take(self, queue: QueueName) -> list[QueuedMessage]:
         """Remove and return the messages to deliver now: the oldest, or all, depending on the queue mode."""
         waiting = self._waiting[queue]
         count = len(waiting) if self.modes[queue] == "all" else 1
         taken, self._waiting[queue] = waiting[:count], waiting[count:]
+        self.count -= len(taken)
         return taken
 
     def clear(self) -> tuple[list[str], list[str]]:
         removed = self.texts("steer"), self.texts("follow_up")
         self._waiting = {"steer": [], "follow_up": []}
+        self.count = 0
         return removed
 
     def texts(self, queue: QueueName) -> list[str]:
@@ -57,13 +61,8 @@ class MessageQueues:
     def __iter__(self) -> Iterator[tuple[QueueName, QueuedMessage]]:
         return iter([(queue, message) for queue, waiting in self._waiting.items() for message in waiting])
 
-    def count(self) -> int:
-        """Number of queued messages. `len` is the same, and slower."""
-        waiting = self._waiting
-        return len(waiting["steer"]) + len(waiting["follow_up"])
-
     def __len__(self) -> int:
-        return self.count()
+        return self.count
 
 
 def message_texts(messages: Sequence[QueuedMessage]) -> list[str]:

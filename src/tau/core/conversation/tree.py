@@ -76,6 +76,7 @@ class Tree:
         self._leaf = ROOT, ""  # cache: the id of the last leaf requested
         self._counted = ROOT, 0  # cache: a leaf, and the number of messages seen from it
         self._dropped: tuple[int, frozenset[int]] = ROOT, frozenset()  # cache: a leaf, and its dropped entries
+        self.name = self._last_name()  # of the session; the last one that is not empty, on any branch
 
     def __len__(self) -> int:
         return len(self._parents)
@@ -92,6 +93,8 @@ class Tree:
         if self._places is not None:
             self._places[id] = at
         self.leaf = at
+        if kind == "session_info":
+            self.name = self._name_at(at) or self.name
         return at
 
     def beginning(self, branch: Sequence[int]) -> Tree | None:
@@ -214,17 +217,16 @@ class Tree:
         """The entries of these kinds on every branch, in the order in which they were added."""
         return _places(bytes(self._kinds), kinds)
 
-    @property
-    def name(self) -> str | None:
-        # A search for bytes: the name is requested often, and sessions may be long.
-        if SESSION_INFO not in self._kinds:
-            return None
+    def _last_name(self) -> str | None:
         at = len(self._kinds)
-        while (at := self._kinds.rfind(SESSION_INFO, 0, at)) >= 0:
-            entry = self.entry(at)
-            if isinstance(entry, SessionInfo) and entry.name:
-                return entry.name
+        while (at := self._kinds.rfind(SESSION_INFO, 0, at)) >= 0:  # a search for bytes: sessions may be long
+            if name := self._name_at(at):
+                return name
         return None
+
+    def _name_at(self, at: int) -> str | None:
+        entry = self.entry(at)
+        return entry.name if isinstance(entry, SessionInfo) else None
 
     def fork_points(self) -> list[ForkPoint]:
         return decode(list[ForkPoint], self.fork_points_json(), nesting=None)

@@ -63,7 +63,8 @@ class Backlog:
         self.next_update = 0.0  # time before which no snapshot is written
 
     def add(self, line: bytes) -> None:
-        self._progress.clear()
+        if self._progress:
+            self._progress.clear()
         self.items.append(line)
         self.size += len(line)
 
@@ -102,16 +103,16 @@ class Backlog:
         them.
         """
         items = self.items
-        if not items:
-            return b""
-        if len(items) == 1 and type(items[0]) is not LargeRecord:  # the usual case: a response, or an update
-            item = items.popleft()
+        if len(items) == 1:  # the usual case: a response, or an update
+            item = items[0]
             if type(item) is bytes:
+                items.popleft()
                 self.size -= len(item)
                 return item + b"\n"
-            assert not isinstance(item, LargeRecord)
-            self.size -= _size(item)
-            return self._line(item) + b"\n"
+            if not isinstance(item, LargeRecord):
+                items.popleft()
+                self.size -= _size(item)
+                return self._line(item) + b"\n"
         lines: list[bytes] = []
         size = 0
         while self.items and size < BATCH_BYTES:

@@ -17,10 +17,11 @@ from tau.errors import CommandError
 from tau.records.base import UNSET, BadRecord, UnsetType, decode
 from tau.records.commands import Command, HostTool
 from tau.records.messages import Image, Text
+from tau.records.replies import Messages
 from tau.runtime.protocol.requests import InputLine, InvalidLine, Request, is_blank, parse_dialog_answer, parse_request
-from tau.runtime.protocol.responses import send_response
+from tau.runtime.protocol.responses import response, send_response
 from tau.runtime.session.operations import Operations
-from tau.wire.dialect import WITHOUT_FIELDS, Dialect
+from tau.wire.dialect import Dialect
 from tau.wire.dialects import DEFAULT
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ class HandlerTable:
     def __init__(self) -> None:
         self._handlers: dict[type[Command], Callable[..., Any]] = {}
         self._extras: dict[type[Command], Literal["request", "lender"]] = {}  # what else a handler asks for
-        self.plain: dict[type[Command], Callable[..., Any]] = {}  # the handlers that ask for nothing else
+        # The handlers that need nothing of the line, with the command that they are called with.
+        self.without_fields: dict[type[Command], tuple[Callable[..., Any], Command]] = {}
 
     def __getitem__(self, kind: type[Command]) -> Callable[..., Any]:
         return self._handlers[kind]
@@ -83,8 +85,8 @@ class HandlerTable:
                 self._extras[kind] = "request"
             elif with_lender:
                 self._extras[kind] = "lender"
-            else:
-                self.plain[kind] = handler
+            elif not kind.__struct_fields__:
+                self.without_fields[kind] = handler, kind()
             return handler
 
         return register
@@ -113,6 +115,7 @@ class Dispatcher:
     ) -> None:
         self._session = session
         self._handlers = handlers
+        self._without_fields = handlers.without_fields
         self._sink = sink
         self._dialect = dialect
         self._on_first_response = on_first_response
@@ -122,20 +125,37 @@ class Dispatcher:
 
     def handle(self, line: InputLine) -> bool:
         """Handle one line. Returns True if it started a task."""
+        request = None
         try:
             request = parse_request(line, self._dialect)
-        except InvalidLine as invalid:
-            if not is_blank(line):
-                self._respond(invalid.id, invalid.command, error=str(invalid))
-            return False
+            if request is None:
+                self._answer_dialog(line)
+                return False
+            simple = self._without_fields.get(request.kind)
+            if simple is None:
+                reply = self._call_handler(request)
+            else:
+                if self._tasks:
+                    self._require_capacity()
+                handler, command = simple
+                reply = handler(self._session, command)
         except Exception as error:
-            self._respond_with_bug(b"", "parse", error)
+            self._respond_with_error(line, request, error)
             return False
-        if request is None:
-            assert isinstance(line, bytes)
-            self._answer_dialog(line)
-            return False
-        return self._run(request)
+        if type(reply) is CoroutineType:
+            task = asyncio.create_task(self._finish(request, reply))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+            return True
+        form = self._dialect.replies.get(request.kind)
+        data = reply if form is None else form.make(reply)
+        if type(data) is Messages or not self._dialect.responses:
+            send_response(self._sink, self._dialect, request.id, request.name, data)
+        else:  # as `send_response` does, without the call: clients may ask for the state often
+            self._sink.send_line(response(request.id, request.name, data))
+        if self._on_first_response is not None:
+            self._first_response_sent()
+        return False
 
     @property
     def busy(self) -> bool:
@@ -147,8 +167,9 @@ class Dispatcher:
         while self._tasks:
             await asyncio.wait(self._tasks)
 
-    def _answer_dialog(self, line: bytes) -> None:
+    def _answer_dialog(self, line: InputLine) -> None:
         """An answer gets no response, unless it cannot be read. Whatever is wrong with it, the next line is handled."""
+        assert isinstance(line, bytes)
         try:
             self._session.answer_dialog(parse_dialog_answer(line))
         except InvalidLine as invalid:
@@ -156,33 +177,14 @@ class Dispatcher:
         except Exception as error:
             self._respond_with_bug(b"", "extension_ui_response", error)
 
-    def _run(self, request: Request) -> bool:
-        try:
-            command = WITHOUT_FIELDS.get(request.kind)  # then there is nothing to decode
-            if command is None:
-                command = self._dialect.fill_defaults(decode(request.kind, request.body))
-            if len(self._tasks) >= MAX_CONCURRENT_COMMANDS:
-                raise CommandError("Too many commands are under way. Try again later.")
-            if (handler := self._handlers.plain.get(request.kind)) is not None:
-                reply = handler(self._session, command)
-            else:
-                reply = self._handlers.call(self._session, command, request, self._require_lender)
-        except (CommandError, BadRecord) as error:
-            self._respond(request.id, request.name, error=str(error))
-            return False
-        except Exception as error:
-            self._respond_with_bug(request.id, request.name, error)
-            return False
-        if type(reply) is not CoroutineType:
-            data = self._dialect.reply_data(request.kind, reply) if self._dialect.replies else reply
-            send_response(self._sink, self._dialect, request.id, request.name, data)
-            if self._on_first_response is not None:
-                self._first_response_sent()
-            return False
-        task = asyncio.create_task(self._finish(request, reply))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return True
+    def _call_handler(self, request: Request) -> Any:
+        command = self._dialect.fill_defaults(decode(request.kind, request.body))
+        self._require_capacity()
+        return self._handlers.call(self._session, command, request, self._require_lender)
+
+    def _require_capacity(self) -> None:
+        if len(self._tasks) >= MAX_CONCURRENT_COMMANDS:
+            raise CommandError("Too many commands are under way. Try again later.")
 
     def _require_lender(self) -> ToolLender:
         if self.lender is None:
@@ -200,6 +202,17 @@ class Dispatcher:
             self._respond_with_bug(request.id, request.name, error)
         else:
             self._respond(request.id, request.name, data=data)
+
+    def _respond_with_error(self, line: InputLine, request: Request | None, error: Exception) -> None:
+        if isinstance(error, InvalidLine):
+            if not is_blank(line):
+                self._respond(error.id, error.command, error=str(error))
+        elif request is None:
+            self._respond_with_bug(b"", "parse", error)
+        elif isinstance(error, CommandError | BadRecord):
+            self._respond(request.id, request.name, error=str(error))
+        else:
+            self._respond_with_bug(request.id, request.name, error)
 
     def _respond_with_bug(self, id: bytes, name: str, error: Exception) -> None:
         logger.error("unexpected error in command %s", name, exc_info=error)

@@ -177,8 +177,10 @@ class PipeWriter:
                 return True
             self._can_fail = False
             return self.write_now(batch)
+        if written == len(batch):
+            return True
         self._rest = batch[written:]
-        return not self._rest
+        return False
 
     def write(self) -> None:
         """Let the thread write."""

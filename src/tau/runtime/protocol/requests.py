@@ -8,12 +8,14 @@ the error response can still carry the id.
 from typing import Any
 
 from tau.records.base import (
+    DECODING_ERRORS,
     MAX_RECEIVED_NESTING,
     UNSET,
     BadRecord,
     Raw,
     Value,
     decode,
+    decoder,
     encode,
     escape_separators,
     parse,
@@ -33,12 +35,15 @@ class Envelope(Value):
     type: Any = UNSET
 
 
+decode_envelope = decoder(Envelope)
+
+
 class Request(Value):
     """A known command that is not decoded yet."""
 
     kind: type[Command]
     name: str  # as in the line; the dialect's name of the command
-    id: bytes  # JSON; empty without an id
+    id: Raw  # as in the line, and a view of it; empty without an id
     body: bytes  # JSON, with tau's name of the command
 
 
@@ -73,23 +78,32 @@ def parse_request(line: InputLine, dialect: Dialect = DEFAULT) -> Request | None
     if not isinstance(line, bytes):
         raise InvalidLine("parse", b"", f"Failed to parse command: the line is longer than {line.size_limit} bytes")
     try:
-        envelope = parse_envelope(line)
-    except BadRecord as error:
-        raise InvalidLine("parse", b"", f"Failed to parse command: {error}") from None
-    id, name = bytes(envelope.id), envelope.type
+        # Nearly every line is so short that its nesting need not be checked.
+        is_short = len(line) <= MAX_RECEIVED_NESTING and line.isascii()
+        envelope = decode_envelope(line) if is_short else _envelope(line)
+    except DECODING_ERRORS:
+        envelope = _envelope(line)
+    id, name = envelope.id, envelope.type
     if not isinstance(name, str):
-        raise InvalidLine("parse", id, 'Failed to parse command: expected an object with a string "type"')
-    if name == "extension_ui_response":
-        return None
-    kind = dialect.command_type(name)
+        raise InvalidLine("parse", bytes(id), 'Failed to parse command: expected an object with a string "type"')
+    kind = dialect.command_types.get(name)
     if kind is None:
-        raise InvalidLine(name, id, f"Unknown command: {name}")
+        if name == "extension_ui_response":
+            return None
+        raise InvalidLine(name, bytes(id), f"Unknown command: {name}")
     if name not in dialect.names:
         return Request(kind, name, id, line)
     try:
         return Request(kind, name, id, with_canonical_type(line, kind))
     except BadRecord as error:
-        raise InvalidLine(name, id, str(error)) from None
+        raise InvalidLine(name, bytes(id), str(error)) from None
+
+
+def _envelope(line: bytes) -> Envelope:
+    try:
+        return parse_envelope(line)
+    except BadRecord as error:
+        raise InvalidLine("parse", b"", f"Failed to parse command: {error}") from None
 
 
 def is_blank(line: InputLine) -> bool:

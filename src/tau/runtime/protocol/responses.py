@@ -36,21 +36,23 @@ def send_response(
         sink.send_line(response(id, name, data, error))
 
 
-def response(id: bytes, name: str, data: Any, error: str | UnsetType) -> bytes:
+def response(id: bytes, name: str, data: Any, error: str | UnsetType = UNSET) -> bytes:
     """Encode a response, with fields in the order of pi: id, type, command, success, data or error."""
-    start, end = (b'{"id":', b",") if id else (b"{", b"")
-    if error is UNSET:
-        outcome = _success(name)
-    else:
-        outcome = b'"type":"response","command":%b,"success":false,"error":%b' % (encode(name), encode(error))
+    fields = _success(name) if error is UNSET else _failure(name, error)
     if data is UNSET:
-        return b"".join((start, id, end, outcome, b"}"))
+        return b"".join((b'{"id":', id, b",", fields, b"}") if id else (b"{", fields, b"}"))
     # The state is a record that stays the same until something changes, and a client may ask for it often.
     body = wire_json(data) if type(data) is SessionState else encode(data)
-    return b"".join((start, id, end, outcome, b',"data":', body, b"}"))
+    if id:
+        return b"".join((b'{"id":', id, b",", fields, b',"data":', body, b"}"))
+    return b"".join((b"{", fields, b',"data":', body, b"}"))
 
 
 @cache
 def _success(name: str) -> bytes:
     """The part of a response that is the same for all successful commands of a name, which are few."""
     return b'"type":"response","command":%b,"success":true' % encode(name)
+
+
+def _failure(name: str, error: str) -> bytes:
+    return b'"type":"response","command":%b,"success":false,"error":%b' % (encode(name), encode(error))
