@@ -2,6 +2,7 @@
 
     python -m benchmarks.page build/bench.json
 
+Several results make one page, if there was no time for all jobs in one run; of a job in two of them, the last counts.
 The parts of the page between `<!-- begin NAME -->` and `<!-- end NAME -->` and the
 picture are generated. The text around them is written by hand.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -176,7 +177,7 @@ def laws(result: Told) -> str:
     rates = [["pieces", "written", "in", "at most"], ["--:"] * 4]
     for rate in (Rate(**one) for one in result.get("rates", [])):
         rates.append([f"{rate.pieces:,}", f"{rate.megabytes:.1f} MB", f"{rate.seconds:.2f} s", f"{rate.bound:.1f} MB"])
-    return "\n\n".join([markdown(lines), *pictures, markdown(rates)]) if found else "Not measured in this run."
+    return "\n\n".join([markdown(lines), *pictures, markdown(rates)])
 
 
 def _seconds(value: float) -> str:
@@ -217,8 +218,15 @@ def markdown(lines: list[list[str]]) -> str:
 
 def filled(page: str, result: Told) -> str:
     for name, part in PARTS.items():
-        page = put(page, name, part(result))
+        if name != "laws" or "laws" in result:  # they take long, so the page keeps those of an earlier run
+            page = put(page, name, part(result))
     return page
+
+
+def joined(results: Sequence[Told]) -> Told:
+    """Results of several runs as one."""
+    whole = {name: value for result in results for name, value in result.items()}
+    return {**whole, "jobs": {name: job for result in results for name, job in result["jobs"].items()}}
 
 
 def put(page: str, name: str, text: str) -> str:
@@ -245,9 +253,9 @@ def picture(result: Told) -> str:
 
 
 def main() -> None:
-    if len(sys.argv) != 2:
-        raise SystemExit("python -m benchmarks.page RESULT.json")
-    result = json.loads(Path(sys.argv[1]).read_text())
+    if len(sys.argv) < 2:
+        raise SystemExit("python -m benchmarks.page RESULT.json [RESULT.json ...]")
+    result = joined([json.loads(Path(name).read_text()) for name in sys.argv[1:]])
     PAGE.write_text(filled(PAGE.read_text(), result))
     PICTURE.write_text(picture(result))
     draw([Found(name, one["sizes"], one["costs"]) for name, one in result.get("laws", {}).items()])

@@ -17,7 +17,7 @@ from benchmarks.job import ALONE, BEST, TAU, Job, Place, Result, Target, Values,
 from benchmarks.jobs import JOBS, crowds, starting
 from benchmarks.measure import Failed
 from benchmarks.mock import Mock
-from benchmarks.page import PAGE, PARTS, TIMES, beside, filled, picture, slower
+from benchmarks.page import PAGE, PARTS, TIMES, beside, filled, joined, picture, slower
 from benchmarks.peers import Contender
 from benchmarks.peers import tau as tau_here
 from benchmarks.results import CLOCK, CPU, compared, keep, relative, told
@@ -253,5 +253,15 @@ def test_the_page_shows_how_many_times_what_tau_needs() -> None:
 
 
 def test_the_page_in_docs_has_a_place_for_every_part() -> None:
-    page = filled(PAGE.read_text(), TOLD)
-    assert all(part(TOLD) in page for part in PARTS.values())
+    result = {**TOLD, "laws": {}}
+    page = filled(PAGE.read_text(), result)
+    assert all(part(result) in page for part in PARTS.values())
+
+
+def test_the_page_keeps_the_laws_of_an_earlier_run() -> None:
+    assert "media/scaling-" in filled(PAGE.read_text(), TOLD)
+
+
+def test_results_of_several_runs_make_one_page() -> None:
+    first = {**TOLD, "jobs": {"export": 1, "start": 1}, "laws": {"a": 1}}
+    assert joined([first, {**TOLD, "jobs": {"start": 2}}]) == {**first, "jobs": {"export": 1, "start": 2}}

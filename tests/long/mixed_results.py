@@ -19,7 +19,10 @@ Json = dict[str, Any]
 
 
 class State:
-    """What all segments found, by lane. Several runs may add to the same file, one after another or at once."""
+    """What all segments found, by lane. Several runs may add to the same file, one after another or at once.
+
+    A failure that was corrected moves by hand from `wrong` to `corrected`, with a few words of its cause.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -83,6 +86,7 @@ def table(state: State) -> str:
     for name, found in state.content["lanes"].items():
         for what in ("lost", "late", "left", "wrong", "excused"):
             lines += [f"  {name} {what}: {one[:300]}" for one in found[what][:SHOWN]]
+        lines += [f"  {name} found and corrected: {one[:300]}" for one in found.get("corrected", ())]
         slowest = sorted(found["slowest"].items(), key=lambda item: -item[1])[:4]
         lines.append(f"  {name} slowest: {', '.join(f'{what} {seconds:.2f} s' for what, seconds in slowest)}")
     return "\n".join(lines)
