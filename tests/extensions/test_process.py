@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import sys
 import textwrap
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -55,8 +57,8 @@ class Seen:
                 await self._news.wait()
 
 
-async def started(body: str) -> tuple[ExtensionProcess, Seen]:
-    process, seen = ExtensionProcess("/", (sys.executable, "-c", HOST + textwrap.dedent(body))), Seen()
+async def started(body: str, kind: type[ExtensionProcess] = ExtensionProcess) -> tuple[ExtensionProcess, Seen]:
+    process, seen = kind("/", (sys.executable, "-c", HOST + textwrap.dedent(body))), Seen()
     await process.start(seen)
     return process, seen
 
@@ -88,6 +90,27 @@ def test_the_end_of_the_process_is_reported_once_after_its_last_message(end: str
         assert (seen.messages, seen.broken_by, seen.closed_by) == ([b"last"], [], [ENDS[end]])
         process.send(b"too late")
         process.kill()
+
+    asyncio.run(story())
+
+
+class EndsEarly(ExtensionProcess):
+    """A process that has ended before the event loop connects to it, as on a busy machine."""
+
+    def _spawn(self) -> socket.socket:
+        before = set(threading.enumerate())
+        ours = super()._spawn()
+        for thread in set(threading.enumerate()) - before:
+            thread.join()
+        return ours
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_the_last_message_of_a_process_that_ends_before_it_is_connected_arrives(end: str) -> None:
+    async def story() -> None:
+        _, seen = await started(f'line.sendall(b"last\\n"); {end}', EndsEarly)
+        await seen.until(lambda: seen.closed_by)
+        assert (seen.messages, seen.broken_by, seen.closed_by) == ([b"last"], [], [ENDS[end]])
 
     asyncio.run(story())
 

@@ -131,9 +131,9 @@ class ExtensionProcess(asyncio.BufferedProtocol):
 
     def _exited(self, code: int) -> None:
         self._exit_code = code
-        if self._socket is None:
+        if self._socket is not None and self._socket.is_closing():
             self._close()
-        else:
+        else:  # what it sent last may not have been received, if it ended at once not even the connection is made
             asyncio.get_running_loop().call_later(EXIT_GRACE_S, self._close)
 
     def _close(self) -> None:
@@ -150,7 +150,6 @@ class ExtensionProcess(asyncio.BufferedProtocol):
         self._socket = transport  # of any loop; transports of uvloop are not instances of asyncio.Transport
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._socket = None
         if self._exit_code is not None:
             self._close()
         else:  # it is exiting or has closed the connection; both make it unusable
