@@ -147,8 +147,8 @@ def test_threads_send_through_the_event_loop() -> None:
         target = tau.connection.register("command", "thread", {}, run)
         await tau.next()
         tau.say(type="call", id=5, target=target, params={})
-        assert (await tau.next())["params"] == {"message": "from a thread"}
-        assert (await tau.next())["type"] == "answer"
+        told, answer = await tau.next(), await tau.next()
+        assert (told.get("params"), answer["type"]) == ({"message": "from a thread"}, "answer"), (told, answer)
 
     play(story)
 
