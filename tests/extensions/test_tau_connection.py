@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -135,6 +136,21 @@ def test_of_many_updates_the_newest_is_sent() -> None:
             {"type": "update", "id": 5, "value": "last"},
             {"type": "answer", "id": 5, "value": "done"},
         ]
+
+    play(story)
+
+
+def test_what_a_thread_sent_during_a_call_precedes_its_answer() -> None:
+    async def story(tau: MemoryTransport) -> None:
+        async def run(params: Json, call: CallHandle) -> None:
+            thread = threading.Thread(target=tau.connection.tell, args=("notify", {}))
+            thread.start()
+            thread.join()  # so the event loop has no turn before the answer
+
+        target = tau.connection.register("command", "thread", {}, run)
+        await tau.next()
+        tau.say(type="call", id=5, target=target, params={})
+        assert [(await tau.next())["type"] for _ in range(2)] == ["tell", "answer"]
 
     play(story)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from inspect import isawaitable
@@ -72,6 +73,29 @@ class LoopThread:
         self.call_soon(lambda: self.loop.call_later(seconds, work))
 
 
+class OrderedSender:
+    """Sends the messages of all threads in the order in which they were sent.
+
+    What another thread has sent waits for the event loop, which may send the answer to the call of that thread first.
+    """
+
+    def __init__(self, transport: Transport, thread: LoopThread) -> None:
+        self._transport = transport
+        self._thread = thread
+        self._waiting: deque[bytes] = deque()  # of other threads
+
+    def send(self, message: bytes) -> None:
+        self._waiting.append(message)
+        if self._thread.is_current():
+            self._flush()
+        else:
+            self._thread.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        while self._waiting:
+            self._transport.send(self._waiting.popleft())
+
+
 class ActiveCall:
     """A call in progress. Updates are coalesced: of those not sent yet, only the newest is sent."""
 
@@ -106,7 +130,7 @@ class TauConnection:
         self.facts: dict[str, Any] = {}
         self.thread = LoopThread()
         self.closed: asyncio.Future[None] = self.thread.loop.create_future()
-        self._transport = transport
+        self._sender = OrderedSender(transport, self.thread)
         self._before_load = before_load
         self._path = ""
         self._ids = count(1)
@@ -114,7 +138,7 @@ class TauConnection:
         self._calls: dict[int, ActiveCall] = {}
         self._pending: dict[int, asyncio.Future[Any]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._latest = LatestTells(lambda message: self._transmit(encode(message)), self.thread.call_later)
+        self._latest = LatestTells(lambda message: self._sender.send(encode(message)), self.thread.call_later)
 
     # Called by the transport.
 
@@ -174,13 +198,7 @@ class TauConnection:
 
     def _send_encoded(self, message: bytes) -> None:
         self._latest.flush()
-        self._transmit(message)
-
-    def _transmit(self, message: bytes) -> None:
-        if self.thread.is_current():
-            self._transport.send(message)
-        else:
-            self.thread.call_soon(self._transport.send, message)
+        self._sender.send(message)
 
     # Messages from tau
 
