@@ -21,3 +21,15 @@ def test_a_command_is_run_whole_or_not_at_all_however_small_files_may_be(tmp_pat
         resource.prlimit(agent.pid, resource.RLIMIT_FSIZE, (hard, hard))
         agent.get("bash", command=whole)
         assert len(list(agent.cwd.iterdir())) == 2
+
+
+def test_a_command_that_has_no_descriptor_to_load_its_module_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    with Agent(tmp_path) as agent:
+        agent.get("get_state")  # it has started
+        soft, hard = resource.prlimit(agent.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(agent.pid, resource.RLIMIT_NOFILE, (3, hard))
+        response = agent.ask("list_sessions")
+        resource.prlimit(agent.pid, resource.RLIMIT_NOFILE, (soft, hard))
+        assert not response["success"] and response["error"] == "Too many open files. Try again later."
+        assert agent.get("list_sessions") == {"sessions": []}
+    assert "Traceback" not in agent.stderr

@@ -8,7 +8,9 @@ aborts. It knows no transport: pipes, sockets and WebSockets share it.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
+import os
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from types import CoroutineType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, get_type_hints
@@ -215,6 +217,10 @@ class Dispatcher:
             self._respond_with_bug(request.id, request.name, error)
 
     def _respond_with_bug(self, id: bytes, name: str, error: Exception) -> None:
+        if shortage := _descriptor_shortage(error):  # of the machine, not a bug
+            logger.warning("command %s failed: %s", name, shortage)
+            self._respond(id, name, error=f"{shortage}. Try again later.")
+            return
         logger.error("unexpected error in command %s", name, exc_info=error)
         self._respond(id, name, error=f"Internal error: {type(error).__name__}: {error}")
 
@@ -227,3 +233,9 @@ class Dispatcher:
         assert self._on_first_response is not None
         notify, self._on_first_response = self._on_first_response, None
         notify()
+
+
+def _descriptor_shortage(error: Exception) -> str:
+    """The system's words if there was no descriptor, also for loading a module that the command needs; else ""."""
+    described = (os.strerror(number) for number in (errno.EMFILE, errno.ENFILE))
+    return next((words for words in described if isinstance(error, OSError | ImportError) and words in str(error)), "")
