@@ -149,6 +149,7 @@ LATE = {
     "runtime/runs/compactor.py": {"tau.runtime.runs.summaries"},
     "runtime/runs/queue.py": {"tau.runtime.runs.prompt_run"},
     "runtime/session/session.py": {"tau.runtime.runs.model_client", "tau.runtime.runs.prompt_run"},
+    "runtime/app/process.py": {"tau.runtime.machine.allocator"},
     "runtime/app/handle.py": {
         *("tau.runtime.app.model_lists", "tau.runtime.app.permission_control"),
         *("tau.runtime.runs.model_client", "tau.runtime.runs.prompt_run"),

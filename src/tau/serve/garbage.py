@@ -4,21 +4,20 @@ The process starts with thresholds that nearly turn Python's own collections off
 closed is a cycle, and every failed tool call is one. Young objects are collected often. A collection of all objects
 takes time with many live sessions, and without it closed ones pile up: Python's allocator keeps the memory of the
 largest pile. So there is one as soon as the closed sessions are a part of the live ones, and when no other was closed
-for a while. Then the C library also returns its free pages to the system.
+for a while. Then free memory is also returned to the system.
 """
 
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import gc
+
+from tau.runtime.machine import allocator
 
 RUNS_PER_YOUNG = 50
 MIN_CLOSED_PER_FULL = 8
 LIVE_PER_CLOSED = 20
 QUIET_S = 5.0  # after the last closed session
-M_ARENA_MAX = -8  # of mallopt
-_libc = ctypes.CDLL(None)
 
 
 class CycleCollector:
@@ -49,17 +48,7 @@ class CycleCollector:
 
     def _at_rest(self) -> None:
         self._full()
-        if hasattr(_libc, "malloc_trim"):
-            _libc.malloc_trim(0)
+        allocator.return_free_memory()
 
 
 CYCLES = CycleCollector()  # garbage belongs to the process
-
-
-def share_arena() -> None:
-    """Let all threads allocate from one arena of the C library. To be called before there are threads.
-
-    Python's threads take turns, so they gain nothing by arenas of their own, which would keep free memory apart.
-    """
-    if hasattr(_libc, "mallopt"):
-        _libc.mallopt(M_ARENA_MAX, 1)

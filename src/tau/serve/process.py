@@ -22,8 +22,9 @@ from tau.records.base import replace
 from tau.runtime.app.options import SessionTarget
 from tau.runtime.app.process import StopSignal, leave, run_and_exit
 from tau.runtime.clock import now
+from tau.runtime.machine.allocator import share_arena
 from tau.runtime.terminal import complain, say
-from tau.serve import descriptors, garbage
+from tau.serve import descriptors
 from tau.serve.access import LOCAL_USER
 from tau.serve.host import Host
 from tau.serve.opening import HostConfig, SessionOpener
@@ -57,7 +58,7 @@ def main(arguments: ParsedArguments) -> NoReturn:
     SessionOpener(config).check()
     harden_host(arguments)
     descriptors.raise_limit()
-    garbage.share_arena()
+    share_arena()
     files = HostFiles(config.agent_dir)
     files.take()
     run_and_exit(lambda: _serve(config, files, arguments))

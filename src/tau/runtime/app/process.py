@@ -29,6 +29,7 @@ logger = logging.getLogger(__name__)
 
 SHUTDOWN_TIMEOUT_S = 1.0  # seconds to write what is left, and to stop
 STDOUT_CLOSED = "Error: the answer could not be written: stdout is closed."
+PROMPTS_PER_RETURN = 10  # of free memory to the system
 SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP")
 _exit_callbacks: list[Callable[[int], None]] = []
 
@@ -76,9 +77,9 @@ def _interrupted(number: int, frame: object) -> NoReturn:
 
 
 class GarbageCollector:
-    """Collects reference cycles whenever a prompt has settled.
+    """Collects reference cycles whenever a prompt has settled, and now and then returns free memory to the system.
 
-    There are few of them, but every failed tool call is one, with the messages and the output in progress at the
+    There are few cycles, but every failed tool call is one, with the messages and the output in progress at the
     time, and so is a session that was left. The youngest generation is collected each time, older ones rarely.
     """
 
@@ -91,6 +92,16 @@ class GarbageCollector:
         self._times += 1
         moved, self._session = session != self._session, session
         gc.collect(2 if moved or self._times % 1000 == 0 else 1 if self._times % 50 == 0 else 0)
+        if self._times % PROMPTS_PER_RETURN == 0:
+            self._return_memory()
+
+    def _return_memory(self) -> None:
+        try:
+            from tau.runtime.machine import allocator  # a process that ends after a few prompts does without
+        except (ImportError, OSError):  # no descriptor to load it; the next time, perhaps
+            return
+        allocator.share_arena()
+        allocator.return_free_memory()
 
 
 async def _to_the_end(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
