@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from support.acp_peer import EVERYTHING, Failure, Peer, memory_peer
+from support.limits import no_descriptors
 from support.rpc_process import Json
 
 HOLDER = """
@@ -263,6 +264,28 @@ def test_unknown_sessions_are_errors_and_deleting_one_is_not(tmp_path: Path) -> 
         await peer.call("session/delete", sessionId=session)
         assert not list((tmp_path / "agent" / "sessions").rglob("*.jsonl"))
         assert (await refused(peer, "session/load", sessionId=session, cwd=work, mcpServers=[])).code == -32002
+
+    run(case, tmp_path)
+
+
+def test_without_a_descriptor_no_session_is_taken_for_missing(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+
+    async def case(peer: Peer) -> None:
+        session = await peer.new(work)
+        await peer.prompt(session)
+        await peer.call("session/close", sessionId=session)
+        requests: tuple[tuple[str, Json], ...] = (
+            ("session/list", {}),
+            ("session/load", {"sessionId": session, "cwd": str(work), "mcpServers": []}),
+            ("session/delete", {"sessionId": session}),
+        )
+        assert len((await peer.call("session/list"))["sessions"]) == 1  # loads what it needs
+        for method, params in requests:
+            with no_descriptors():
+                error = await refused(peer, method, **params)
+            assert (error.code, error.message) == (-32603, "Too many open files. Try again later."), method
+        assert len((await peer.call("session/list"))["sessions"]) == 1
 
     run(case, tmp_path)
 

@@ -7,7 +7,6 @@ is about the session that it was said to.
 from __future__ import annotations
 
 import json
-import resource
 import signal
 import textwrap
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 import pytest
 
 from long.meetings import play
+from support.limits import no_descriptors
 from support.rpc_agent import Agent
 from support.rpc_process import Json, Pipe, calls, endless, of, piece, text
 
@@ -205,10 +205,8 @@ def test_a_message_that_was_queued_when_the_session_could_not_be_left_is_said_on
         agent.get("prompt", message="one")
         agent.until(piece)
         agent.get("steer", message="two")
-        soft, hard = resource.prlimit(agent.pid, resource.RLIMIT_NOFILE)
-        resource.prlimit(agent.pid, resource.RLIMIT_NOFILE, (3, hard))
-        assert agent.ask("clone")["success"] is False
-        resource.prlimit(agent.pid, resource.RLIMIT_NOFILE, (soft, hard))
+        with no_descriptors(agent.pid):
+            assert agent.ask("clone")["success"] is False
         agent.prompt("three")
         agent.get("prompt", message="four")
         agent.until(piece)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import resource
 import shutil
 import ssl
 import subprocess
@@ -16,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from support.limits import no_descriptors
 from support.rpc_process import Agent, Json, of, said, text
 
 MODEL = {"id": "m1", "contextWindow": 200_000, "maxTokens": 8_000}
@@ -130,9 +130,7 @@ def test_an_answer_in_one_event_of_ten_megabytes_is_read(tmp_path: Path) -> None
 def test_a_connection_without_a_descriptor_is_an_error_of_the_connection(tmp_path: Path) -> None:
     with Server(400, b"no").serving() as place, asking(tmp_path, f"http://{place}") as agent:
         agent.prompt("one")  # loads what a connection needs
-        soft, hard = resource.prlimit(agent.pid, resource.RLIMIT_NOFILE)
-        resource.prlimit(agent.pid, resource.RLIMIT_NOFILE, (3, hard))
-        error, again = failure(agent.prompt("two"))
-        resource.prlimit(agent.pid, resource.RLIMIT_NOFILE, (soft, hard))
+        with no_descriptors(agent.pid):
+            error, again = failure(agent.prompt("two"))
     assert again and error == f"Connection error: cannot connect to {place}: Too many open files"
     assert "Traceback" not in agent.stderr

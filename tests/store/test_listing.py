@@ -2,20 +2,25 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from support.limits import no_descriptors
 from support.rpc_process import quick
+from tau.errors import CommandError
 from tau.records.base import UNSET, encode
 from tau.records.replies import SessionRow
+from tau.runtime.app.session_files import owner_of
 from tau.store.listing import (
     NO_MESSAGES,
     SEARCHED_AT_ONCE,
     all_session_rows,
     by_id,
     newest,
+    project_folders,
     read_header,
     recent_files,
     session_files,
@@ -236,3 +241,27 @@ def test_a_session_is_found_by_the_beginning_of_its_id(tmp_path: Path) -> None:
     assert by_id(here, tmp_path, "abc-3", "/w") == [theirs]
     assert by_id(here, tmp_path, "xyz", "/w") == [far]
     assert by_id(here, tmp_path, "zork", "/w") == []
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [
+        lambda folder, path: session_files(folder),
+        lambda folder, path: recent_files([folder]),
+        lambda folder, path: project_folders(folder),
+        lambda folder, path: newest(folder, "/w"),
+        lambda folder, path: by_id(folder, folder, "abc", "/w"),
+        lambda folder, path: read_header(path),
+        lambda folder, path: session_row(path),
+        lambda folder, path: session_head(path),
+        lambda folder, path: session_text(path, 100),
+        lambda folder, path: owner_of(str(path)),
+    ],
+)
+def test_a_file_that_could_not_be_opened_for_want_of_a_descriptor_is_not_passed_over(
+    tmp_path: Path, listed: Callable[[Path, Path], object]
+) -> None:
+    path = session(tmp_path / "abc.jsonl", message_line("user", "one"))
+    with no_descriptors(), pytest.raises(CommandError) as error:
+        listed(tmp_path, path)
+    assert str(error.value) == "Too many open files. Try again later."

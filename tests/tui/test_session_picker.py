@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from support.interface import Interface
+from support.limits import no_descriptors
 from support.rpc_process import endless
 from tau.store.locks import lock
 from tau.store.sessions import folder_for
@@ -100,6 +101,24 @@ def test_escape_in_the_picker_at_the_start_ends_the_program(tmp_path: Path) -> N
         assert tau.wait_end() == 0
         assert "No session was chosen." in tau.screen()
         tau.assert_restored()
+
+
+def test_without_a_descriptor_the_picker_says_that_the_list_is_not_complete(tmp_path: Path) -> None:
+    write_session(tmp_path, "aaa", "first question", "the first answer")
+    write_session(tmp_path, "ccc", "far away", "the far answer", cwd="/somewhere/else")
+    with Interface(tmp_path) as tau:
+        tau.start().send("/resume")
+        tau.wait("first question")
+        with no_descriptors(tau.process.pid):
+            tau.press("tab")
+            assert "far away" not in tau.wait("Too many open files. Try again later.")
+        tau.press("escape")
+        tau.wait(lambda shown: "Sessions" not in shown)
+        with no_descriptors(tau.process.pid):
+            tau.send("/resume")
+            tau.wait("Too many open files. Try again later.")
+        tau.send("/resume")
+        tau.wait("first question")
 
 
 def test_the_argument_of_resume_is_completed_with_sessions(tmp_path: Path) -> None:

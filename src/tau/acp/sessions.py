@@ -195,10 +195,7 @@ class Sessions:
             if not _ID.fullmatch(id):
                 return
             stored = await self._in_thread(lambda: self._loader.stored_sessions(cwd))
-            try:
-                await self._in_thread(lambda: stored.delete(path or stored.find(id)))
-            except CommandError as error:
-                raise failed(str(error)) from None
+            await self._in_thread(lambda: stored.delete(path or stored.find(id)))
 
     # Close.
 
@@ -240,7 +237,7 @@ class Sessions:
     async def _in_thread(self, work: Callable[[], Any]) -> Any:
         try:
             return await asyncio.to_thread(work)
-        except UsageError as error:
+        except (CommandError, UsageError) as error:
             raise failed(str(error)) from None
 
 

@@ -22,7 +22,7 @@ from tau.runtime.app.factory import SessionFactory, load
 from tau.runtime.app.handle import SessionHandle
 from tau.runtime.app.options import SessionOptions, SessionTarget
 from tau.store.fleet_sessions import fleet_sessions
-from tau.store.listing import project_folders, read_header, session_files
+from tau.store.listing import check_shortage, project_folders, read_header, session_files
 from tau.store.sessions import folder_for
 from tau.tools import Tool
 from tau.tools.registry import DEFAULT_TOOLS
@@ -195,7 +195,8 @@ def _named_after(folder: Path, id: str) -> Iterator[Path]:
     try:
         with os.scandir(folder) as entries:
             names = [entry.name for entry in entries if entry.name.partition("_")[2].startswith(id)]
-    except OSError:
+    except OSError as error:
+        check_shortage(error)
         return iter(())
     return (folder / name for name in names if name.endswith(".jsonl"))
 

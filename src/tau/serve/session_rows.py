@@ -13,7 +13,7 @@ from tau.records.host_events import HostSessionRow, HostSessions
 from tau.records.replies import SessionRow
 from tau.runtime.clock import now
 from tau.serve.live_session import LiveSession
-from tau.store.listing import NO_MESSAGES, recent_files, session_head, session_row
+from tau.store.listing import NO_MESSAGES, check_shortage, recent_files, session_head, session_row
 
 MAX_ROWS = 200
 _NUMBER = rb"[0-9]{1,20}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,3})?"
@@ -46,7 +46,8 @@ def read_row(path: Path) -> HostSessionRow | None:
         large = os.path.getsize(path) > LARGE_BYTES
         row = session_head(path) if large else session_row(path)
         return None if row is None else _from_file(row, UNSET if large else file_cost(path))
-    except OSError:
+    except OSError as error:
+        check_shortage(error)
         return None
 
 

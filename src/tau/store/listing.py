@@ -1,15 +1,20 @@
-"""Lists sessions. Reads only as much of each file as its row needs."""
+"""Lists sessions. Reads only as much of each file as its row needs.
+
+A file or folder that cannot be read is not listed. If that is for want of a descriptor or of memory, it may be a
+session, and a list without it would be wrong: then every function raises CommandError.
+"""
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 from tau.core.conversation.entry_messages import milliseconds
 from tau.core.conversation.prompts import prompt_text
+from tau.errors import CommandError
 from tau.records.base import UNSET, BadRecord
 from tau.records.entries import Header, MessageEntry, SessionInfo
 from tau.records.lines import read_entry
@@ -21,13 +26,21 @@ MAX_HEADER_BYTES = 64 * 1024
 SEARCHED_AT_ONCE = 1024 * 1024  # bytes
 HEAD_BYTES = 32 * 1024  # of a file, for its row in a picker
 NO_MESSAGES = "(no messages)"
+SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+
+
+def check_shortage(error: OSError | ValueError) -> None:
+    """Raise CommandError if the file could not be read for want of a descriptor or of memory."""
+    if isinstance(error, OSError) and error.errno in SHORTAGES:
+        raise CommandError(f"{os.strerror(error.errno)}. Try again later.") from None
 
 
 def session_files(folder: Path) -> list[Path]:
     """Return the session files of one folder, newest first."""
     try:
         found = [Path(entry.path) for entry in os.scandir(folder) if entry.name.endswith(".jsonl") and entry.is_file()]
-    except OSError:
+    except OSError as error:
+        check_shortage(error)
         return []
     return sorted(found, key=_changed, reverse=True)
 
@@ -36,10 +49,12 @@ def recent_files(folders: Iterable[Path]) -> list[Path]:
     """Return the session files of several folders, newest first. Reads none of them."""
     found: list[tuple[float, str]] = []
     for folder in folders:
-        with suppress(OSError):
+        try:
             found += [
                 (entry.stat().st_mtime, entry.path) for entry in os.scandir(folder) if entry.name.endswith(".jsonl")
             ]
+        except OSError as error:
+            check_shortage(error)
     return [Path(path) for _, path in sorted(found, reverse=True)]
 
 
@@ -98,7 +113,8 @@ def session_row(path: Path) -> SessionRow | None:
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             return _row(path, header, data, path.stat().st_mtime)
-    except (OSError, ValueError):
+    except (OSError, ValueError) as error:
+        check_shortage(error)
         return None
 
 
@@ -122,7 +138,8 @@ def session_head(path: Path) -> SessionRow | None:
         with path.open("rb") as file:
             data = file.read(HEAD_BYTES)
             modified = os.fstat(file.fileno()).st_mtime
-    except OSError:
+    except OSError as error:
+        check_shortage(error)
         return None
     header = header_of(data.partition(b"\n")[0].strip().removeprefix(b"\xef\xbb\xbf"))
     return None if header is None else _row(path, header, data, modified)
@@ -140,8 +157,8 @@ def session_text(path: Path, limit: int) -> str:
                     limit -= len(text)
                 if limit <= 0:
                     break
-    except (OSError, ValueError):
-        pass
+    except (OSError, ValueError) as error:
+        check_shortage(error)
     return "\n".join(texts)
 
 
@@ -159,7 +176,8 @@ def read_header(path: Path) -> Header | None:
     try:
         with path.open("rb") as file:
             return header_of(file.readline(MAX_HEADER_BYTES).strip().removeprefix(b"\xef\xbb\xbf"))
-    except OSError:
+    except OSError as error:
+        check_shortage(error)
         return None
 
 
@@ -173,7 +191,8 @@ def project_folders(everywhere: Path) -> list[Path]:
     try:
         named = [entry for entry in os.scandir(everywhere) if entry.name.startswith("--") and entry.name.endswith("--")]
         return [Path(entry.path) for entry in named if entry.is_dir()]
-    except OSError:
+    except OSError as error:
+        check_shortage(error)
         return []
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tau.errors import CommandError
 from tau.screen.modals.session_picker import SessionPicker
 from tau.screen.modals.session_search import SessionItem
 
@@ -34,20 +35,24 @@ class SessionLoader:
     def start(self, paths: Sequence[Path]) -> None:
         """Load these files."""
         self.stop()
-        self._task = asyncio.get_running_loop().create_task(self._load(paths))
+        self._task = asyncio.get_running_loop().create_task(self._load_or_say_why(paths))
 
     def start_everywhere(self) -> None:
         """Load the sessions of all folders."""
         self.stop()
-        self._task = asyncio.get_running_loop().create_task(self._load_everywhere())
+        self._task = asyncio.get_running_loop().create_task(self._load_or_say_why())
 
     def stop(self) -> None:
         if self._task is not None:
             self._task.cancel()
             self._task = None
 
-    async def _load_everywhere(self) -> None:
-        await self._load(await self._files.paths(everywhere=True))
+    async def _load_or_say_why(self, paths: Sequence[Path] | None = None) -> None:
+        """Load these files, or those of all folders."""
+        try:
+            await self._load(await self._files.paths(everywhere=True) if paths is None else paths)
+        except CommandError as error:
+            self._refresh(str(error), now=True)
 
     async def _load(self, paths: Sequence[Path]) -> None:
         self._room = MAX_ALL_TEXT

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tau.core.text.terminal_text import escape_for_display
+from tau.errors import CommandError
 from tau.records.replies import SessionRow
 from tau.runtime.app.handle import SessionHandle
 from tau.screen.modals.message import MessageModal
@@ -79,7 +80,10 @@ async def pick_session(surface: Surface, query: str) -> bool:
 async def session_values(handle: SessionHandle) -> list[ArgumentValue]:
     """The latest sessions of this folder but the current one, as completions of /resume."""
     files = handle.session_files
-    rows = await files.heads((await files.paths(everywhere=False))[:FIRST_ROWS])
+    try:
+        rows = await files.heads((await files.paths(everywhere=False))[:FIRST_ROWS])
+    except CommandError:  # /resume itself says why
+        return []
     current = handle.state.current().session_id
     now = time.time() * 1000
     return [ArgumentValue(row.id, age_text(now - row.modified), title(row)) for row in rows if row.id != current]

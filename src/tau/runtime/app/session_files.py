@@ -17,7 +17,7 @@ from tau.errors import CommandError
 from tau.records.replies import SessionRow
 from tau.runtime.history.session_log import SessionLog, one_line
 from tau.runtime.session import choices
-from tau.store.listing import project_folders, recent_files, session_head, session_row, session_text
+from tau.store.listing import check_shortage, project_folders, recent_files, session_head, session_row, session_text
 from tau.store.locks import holder, lock, unlock
 from tau.store.paths import agent_dir
 from tau.store.sessions import folder_for, open_session
@@ -155,7 +155,8 @@ def owner_of(path: str) -> str | None:
     """The process that has a session open, such as "process 4711 (tau)"; None if there is none. Blocks."""
     try:
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
-    except OSError:
+    except OSError as error:
+        check_shortage(error)
         return None
     try:
         if lock(handle):
