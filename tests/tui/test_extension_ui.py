@@ -247,7 +247,7 @@ FLOOD = """
     def setup(pi):
         @pi.command("flood")
         async def flood(args, ctx):
-            for number in range(20_000):
+            for number in range(5_000):
                 ctx.ui.set_widget("w", [str(number)])
                 ctx.ui.notify(str(number))
                 if number % 500 == 0:
@@ -267,7 +267,7 @@ def test_a_flood_shows_the_newest_state_and_leaves_the_session_usable(tmp_path: 
         await running
         assert len(terminal.front_end.notices) < 100
         if not terminal.errors:
-            assert [plain_text(line) for line in terminal.ui.state.widget_lines("aboveEditor", 40)] == ["19999"]
+            assert [plain_text(line) for line in terminal.ui.state.widget_lines("aboveEditor", 40)] == ["4999"]
         await terminal.handle.close()
 
     play(story())
