@@ -95,3 +95,14 @@ def test_a_call_whose_arguments_are_no_object_is_unreadable(text: str, arguments
     assert block.unreadable is unreadable
     if not unreadable:
         assert block.sealed == ToolCall("call_1", "bash", arguments)
+
+
+def test_shown_arguments_are_one_line() -> None:
+    block = ToolCallBlock(0, "call_1", "bash", PartialJson())
+    pieces = ["{\n", '  "command"\r\n:', '\n"é', ' two"\n}']
+    for piece in pieces:
+        block.add(piece)
+        line = block.json_at(*block.mark()[1:])
+        assert not {*b"\n\r"} & {*line}
+        assert isinstance(parse(line)["arguments"], dict)
+    assert parse(line)["arguments"] == {"command": "é two"}

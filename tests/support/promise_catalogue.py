@@ -202,6 +202,7 @@ PARTS = (
                 "A hundred large responses that the client does not read",
                 "little memory, and all arrive later",
             ),
+            Row("C04", ("P5",), "Line breaks and records in the arguments of a tool call", "each record is one line"),
             Row("C10", ("P5", "P21"), "An extension that prints", "not on tau's stdout"),
             Row("C11", ("P5", "P21"), "An extension that writes to descriptor 1", "not on tau's stdout"),
             Row("C12", ("P5", "P21"), "A child of an extension that prints", "not on tau's stdout"),

@@ -163,7 +163,8 @@ class ShownArguments:
     def add(self, delta: str) -> None:
         self._opening = self._opening or delta.lstrip()[:1]
         self._characters += len(delta)
-        self._bytes += delta.encode("utf-8", "replace")
+        # A line break would end the line of the record. In valid JSON it is white space, and a space is as long.
+        self._bytes += delta.encode("utf-8", "replace").replace(b"\n", b" ").replace(b"\r", b" ")
 
     def cut(self, kept: int, closing: str) -> tuple[int, bytes]:
         """The length in bytes of the first `kept` characters, and what completes them to JSON."""
