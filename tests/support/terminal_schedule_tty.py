@@ -144,6 +144,9 @@ class FakeSignals:
     def remove(self) -> None:
         pass
 
+    def end(self) -> None:
+        pass
+
     def receive(self) -> None:
         pass
 

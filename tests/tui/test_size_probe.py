@@ -75,6 +75,12 @@ def test_an_answer_is_good_only_for_a_frame_that_follows_at_once(window: Window)
     assert not window.probe.take()
 
 
+def test_an_answer_with_the_columns_first_is_the_same_size(window: Window) -> None:
+    window.probe.take()
+    window.probe.reply("8;80;24")  # as tmux 3.3 says it
+    assert window.answers == [True] and window.probe.take()
+
+
 def test_another_size_is_reported_and_the_frame_waits(window: Window) -> None:
     window.probe.take()
     window.probe.reply("8;30;90")

@@ -83,6 +83,12 @@ class JobControl:
         self._before.clear()
         self._wakeup.close()
 
+    def end(self) -> None:
+        """The program ends: a Ctrl+C that comes after the terminal is restored does not change how."""
+        if signal.SIGINT in self._before:
+            self._before[signal.SIGINT] = signal.SIG_IGN
+        self.remove()
+
     def receive(self) -> None:
         """Handle the signals that have come."""
         for number in self._wakeup.read() if self._before else b"":

@@ -77,7 +77,8 @@ class SizeProbe:
         self._cancel()
         if self._asked:
             self._timer = self._loop.call_later(TIMEOUT_S, self._give_up)
-        equal = (int(numbers[0]), int(numbers[1])) == tuple(self._size())
+        answer = int(numbers[0]), int(numbers[1])
+        equal = tuple(self._size()) in (answer, answer[::-1])  # before 3.4, tmux says the columns first
         self._different = 0 if equal else self._different + 1
         if about == "after":
             self.misplaced = self.misplaced or not equal
