@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import errno
 import threading
 
 import pytest
 
-from tau.concurrency.threads import run_in_thread
+from tau.concurrency.threads import NoThread, run_in_thread
 
 NUMBER = contextvars.ContextVar("NUMBER", default=0)
 
@@ -91,3 +92,17 @@ def test_work_that_ends_after_the_event_loop_is_closed_is_discarded(capfd: pytes
     go_on.set()
     thread.join(20)
     assert capfd.readouterr().err == ""
+
+
+def test_a_thread_that_cannot_start_is_an_error_of_the_system() -> None:
+    size = threading.stack_size(1 << 47)  # more than there are addresses
+    try:
+        with pytest.raises(NoThread) as error:
+            asyncio.run(_none())
+    finally:
+        threading.stack_size(size)
+    assert error.value.errno == errno.EAGAIN
+
+
+async def _none() -> None:
+    await run_in_thread(lambda: None, "none")

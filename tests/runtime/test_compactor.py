@@ -645,3 +645,13 @@ def test_the_summary_of_a_branch_can_be_aborted() -> None:
             await leaving
 
     run(told())
+
+
+def test_an_unforeseen_failure_ends_a_compaction_that_was_announced() -> None:
+    async def told() -> None:
+        home = Home(two_turns(), [OSError(24, "Too many open files")])
+        with pytest.raises(OSError, match="Too many open files"):
+            await home.compactor.compact()
+        assert [type(event) for event in home.events] == [CompactionStart, CompactionEnd]
+
+    run(told())

@@ -474,3 +474,13 @@ def test_an_answer_that_never_waits_can_be_aborted() -> None:
 
     told = play(agent_run([user("hi")]), Stage([endless]), during=abort, publish=publish)
     assert told.end is not None and told.end.ending.message.stop_reason == "aborted"
+
+
+def test_a_call_that_cannot_be_checked_is_not_run_and_has_a_result() -> None:
+    class Unchecked(Stage):
+        async def check(self, call: ToolCall) -> Any:
+            raise OSError(24, "Too many open files")
+
+    told = play(agent_run([]), Unchecked([speaks(LS), speaks("sorry")], {"ls": returning("ran")}))
+    assert told.ran == []
+    assert told.asked[1][-1] == result(LS, "OSError: [Errno 24] Too many open files", {})

@@ -6,7 +6,7 @@ import asyncio
 import fcntl
 import os
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -411,5 +411,30 @@ def test_a_batch_in_which_nothing_was_sent_blocks_nothing(kind: str) -> None:
             assert not outbox.busy
             outbox.send_line(b"one")
             assert await peer.line() == b"one\n"
+
+    play(story)
+
+
+@pytest.mark.parametrize("size", [10, 1_000_000], ids=["written by the loop", "written by the thread"])
+def test_a_record_that_cannot_be_encoded_ends_the_connection_and_does_not_hang(size: int) -> None:
+    def pieces() -> Iterator[bytes]:
+        yield b"x" * size
+        raise ValueError("not readable any more")
+
+    async def story() -> None:
+        reader, writer = os.pipe()
+        os.set_blocking(reader, False)
+        lost = asyncio.Event()
+        outbox = Outbox(PipeWriter(writer), lost.set)
+        outbox.send_large(pieces(), size)
+        async with asyncio.timeout(30):
+            while not lost.is_set():
+                with suppress(BlockingIOError):
+                    os.read(reader, 1 << 20)
+                await asyncio.sleep(0)
+            await outbox.drain()
+            await outbox.close()
+        os.close(reader)
+        os.close(writer)
 
     play(story)

@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import re
 import weakref
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from support.loop_kit import MODEL, assistant, user
 from support.session_logs import counted, entries, id_of, new, reopened, sent, texts, told, unheard, written
+from tau.concurrency.threads import NoThread
 from tau.core.conversation.tree import ROOT
 from tau.errors import CommandError
 from tau.records.base import UNSET, encode, wire_json
@@ -527,5 +529,44 @@ def test_a_session_that_was_left_in_use_can_be_taken_back(tmp_path: Path, releas
         await held.keeper.close()
         left.append_message(assistant("later"))
         assert texts(left) == ["a", "later"]
+
+    asyncio.run(main())
+
+
+def test_without_a_thread_it_is_synced_all_the_same_and_nothing_stays_open(tmp_path: Path) -> None:
+    async def main() -> None:
+        log = told("a", folder=tmp_path)
+        before = len(os.listdir("/proc/self/fd"))
+
+        def no_thread(work: Callable[[], None]) -> Awaitable[None]:
+            raise NoThread
+
+        keeper = BackgroundSync(lambda: log, no_thread, unheard, lambda _: None)
+        assert await keeper.sync_now()
+        assert (log.file.unsynced, len(os.listdir("/proc/self/fd"))) == (False, before)
+
+    asyncio.run(main())
+
+
+def test_the_end_waits_for_a_sync_that_is_under_way(tmp_path: Path) -> None:
+    async def main() -> None:
+        log, begun, may_end, done = told("a", folder=tmp_path), asyncio.Event(), asyncio.Event(), []
+
+        async def in_thread(work: Callable[[], None]) -> None:
+            begun.set()
+            await may_end.wait()
+            work()
+            done.append("synced")
+
+        keeper = BackgroundSync(lambda: log, in_thread, unheard, lambda _: None)
+        keeper.schedule()
+        await begun.wait()
+        closing = asyncio.create_task(keeper.close())
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not closing.done()
+        may_end.set()
+        await closing
+        assert done == ["synced"]
 
     asyncio.run(main())

@@ -17,6 +17,7 @@ from tau.core.conversation.tree import ROOT
 from tau.errors import CommandError
 from tau.records.base import encode
 from tau.records.entries import Header
+from tau.records.lines import UnknownEntry
 from tau.runtime.history import copies
 from tau.runtime.history.session_log import SessionLog
 from tau.store.files import make_folder
@@ -479,6 +480,19 @@ def test_what_others_cut_off_while_it_is_open_is_left_out(path: Path) -> None:
     assert len(sent(log)) == 1
 
 
+def test_a_file_that_was_cut_off_is_an_error_of_the_commands_that_need_its_lines(path: Path) -> None:
+    long = "x" * 200_000  # more than is kept of what was read last
+    lines = (message(id, parent, long) for id, parent in zip("abcd", (None, *"abc"), strict=True))
+    found = opened(session(path, *lines))
+    os.truncate(path, 0)
+    sentence = f"The session file {path} was cut off by another program."
+    for wanted in (lambda: [*found.tree.after(None)], found.tree.json, lambda: found.tree.id(2)):
+        with pytest.raises(CommandError) as error:
+            wanted()
+        assert str(error.value) == sentence
+    assert found.tree.entry(2) == UnknownEntry("unreadable", "")
+
+
 # Fork points.
 
 
@@ -526,4 +540,5 @@ def test_only_some_megabytes_of_prompts_are_kept(tmp_path: Path) -> None:
     tree = open_session(path).tree
     assert [point.entry_id for point in tree.fork_points()] == ids
     os.truncate(path, 0)
-    assert 0 < len(tree.fork_points()) < len(ids)
+    with pytest.raises(CommandError, match="was cut off by another program"):  # the others are read again
+        tree.fork_points()

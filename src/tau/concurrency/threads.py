@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import errno
+import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -20,8 +22,17 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
+class NoThread(OSError):
+    """The system does not let this process start another thread."""
+
+    def __init__(self) -> None:
+        super().__init__(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+
 def run_in_thread(work: Callable[[], T], name: str, *, may_exit: bool = False) -> asyncio.Future[T]:
     """Run `work` in a new thread; return a future of the running loop for its result.
+
+    Raises NoThread if there can be no new thread.
 
     With `may_exit`, a SystemExit or KeyboardInterrupt is raised in the event loop and ends the process. Otherwise it
     is an error of the work, as in any thread.
@@ -38,7 +49,10 @@ def run_in_thread(work: Callable[[], T], name: str, *, may_exit: bool = False) -
         with suppress(RuntimeError):  # the loop is closed, so nothing awaits the result
             loop.call_soon_threadsafe(settle)
 
-    threading.Thread(target=run, name=name, daemon=True).start()
+    try:
+        threading.Thread(target=run, name=name, daemon=True).start()
+    except RuntimeError:
+        raise NoThread from None
     return done
 
 

@@ -67,15 +67,20 @@ def open_session(path: Path) -> OpenedSession:
     return found
 
 
+class UnreadableFile(CommandError, BadRecord):
+    """An open session file cannot be read any more: a damaged entry, and a sentence for the client of a command."""
+
+
 class SessionFile:
     """An open file whose lines are read on demand; `size` is its size when it was opened.
 
     It is held open, so a deleted file can still be read, and closed with the last reference. If another program
-    truncates it, the missing entries cannot be read, as if the file had been damaged before.
+    truncates it, reading a missing entry raises UnreadableFile.
     """
 
-    def __init__(self, handle: int) -> None:
+    def __init__(self, handle: int, path: Path) -> None:
         self._handle = handle
+        self._path = path
         self.size = os.fstat(handle).st_size
         self._window = 0, b""
 
@@ -91,26 +96,35 @@ class SessionFile:
             return self._at(start, end)
         # The next read is usually close to this one.
         first = start if start >= first else max(0, end - WINDOW_BYTES)
-        window = self._at(first, min(first + WINDOW_BYTES, self.size))
+        window = self._at(first, min(first + WINDOW_BYTES, self.size), end - first)
         self._window = first, window
         return window[start - first : end - first]
 
     def pick(self, start: int, end: int) -> bytes:
         """Read bytes that are far from those that are read before and after. Thread-safe."""
-        data = os.pread(self._handle, end - start, start)
+        data = self._pread(start, end)
         return data if len(data) == end - start else self._at(start, end)
 
-    def _at(self, start: int, end: int) -> bytes:
-        data = os.pread(self._handle, end - start, start)
-        while len(data) < end - start and (more := os.pread(self._handle, end - start - len(data), start + len(data))):
+    def _at(self, start: int, end: int, needed: int | None = None) -> bytes:
+        """Read bytes from `start` to `end`, or to the end of the file if that is enough."""
+        data = self._pread(start, end)
+        while len(data) < end - start and (more := self._pread(start + len(data), end)):
             data += more
+        if len(data) < (end - start if needed is None else needed):
+            raise UnreadableFile(f"The session file {self._path} was cut off by another program.")
         return data
+
+    def _pread(self, start: int, end: int) -> bytes:
+        try:
+            return os.pread(self._handle, end - start, start)
+        except OSError as error:
+            raise UnreadableFile(f"The session file {self._path} cannot be read: {error.strerror}.") from None
 
 
 def _opened(path: Path) -> tuple[SessionFile, Header]:
     try:
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
-        file = SessionFile(handle)
+        file = SessionFile(handle, path)
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise CommandError(f"{path} is not a regular file, so it cannot be a session.")
         # Only the beginning: a file that is not a session may have any size.

@@ -23,7 +23,7 @@ from tau.core.conversation.summaries import (
 )
 from tau.core.conversation.tokens import TreeEntry, estimate
 from tau.core.conversation.tree import ROOT, Tree
-from tau.records.base import BadRecord, Value
+from tau.records.base import Value
 from tau.records.entries import BranchSummaryEntry, CompactionEntry
 from tau.records.lines import UnknownEntry
 from tau.records.messages import AnyMessage, BranchSummary, CompactionSummary, ToolResult
@@ -82,10 +82,7 @@ def abandoned_entries(tree: Tree, leaf: int, target: int, dropped: Container[int
 def _entry(tree: Tree, at: int, dropped: Container[int]) -> TreeEntry:
     if at in dropped:
         return UnknownEntry("dropped", tree.id(at))
-    try:
-        return tree.entry(at)
-    except BadRecord:  # damaged, but it keeps its position
-        return UnknownEntry("unreadable", tree.id(at))
+    return tree.entry(at)
 
 
 class BranchPlan(Value):

@@ -128,7 +128,13 @@ class Tree:
         try:
             return read_entry(self._lines[at])
         except BadRecord:
-            return UnknownEntry("unreadable", self.id(at))
+            return UnknownEntry("unreadable", self._readable_id(at))
+
+    def _readable_id(self, at: int) -> str:
+        try:
+            return self.id(at)
+        except BadRecord:  # the file was cut off meanwhile
+            return ""
 
     def entries(self) -> Iterator[AnyEntry | UnknownEntry]:
         """Parse all entries, most of them many at once. Those do not keep the bytes they were parsed from."""
@@ -354,7 +360,12 @@ class Tree:
         """Apply `read` to message entries, block by block; it returns None if an entry needs a closer look."""
         for first, last in self._lines.blocks(ats, size):
             block = range(first, last + 1)
-            yield block, read(len(block), self._lines.block(first, last))
+            try:
+                data = self._lines.block(first, last)
+            except BadRecord:  # the file was cut off meanwhile
+                yield block, None
+            else:
+                yield block, read(len(block), data)
 
     def _place_on(self, branch: Sequence[int], id: str) -> int | None:
         """Return the place of an entry on a branch, searching from its end and parsing few lines."""

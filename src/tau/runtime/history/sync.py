@@ -14,6 +14,7 @@ from os.path import realpath
 from pathlib import Path
 from typing import Any
 
+from tau.concurrency.threads import NoThread
 from tau.runtime.history.session_log import SessionLog
 
 logger = logging.getLogger(__name__)
@@ -40,6 +41,7 @@ class BackgroundSync:
         self._closing: list[SessionLog] = []  # sessions that were left and whose files are still open
         self._in_use: list[SessionLog] = []  # those of `_closing` that are still written to
         self._stopping = asyncio.Event()
+        self._syncing = asyncio.Lock()  # held while the current session is synced
 
     def schedule(self) -> None:
         """Start the background sync, unless it runs already. Does nothing after `close`.
@@ -128,7 +130,10 @@ class BackgroundSync:
     async def _synced(self, log: SessionLog) -> None:
         log.file.flush()
         if (work := log.file.syncing()) is not None:
-            await self._in_thread(work)
+            try:
+                await self._in_thread(work)
+            except NoThread:  # the work has a descriptor to close
+                work()
 
     async def _sync_loop(self) -> None:
         pause = SYNC_DELAY_S
@@ -143,12 +148,14 @@ class BackgroundSync:
             self._task = None
 
     async def sync_now(self) -> bool:
-        """Write and sync; False if it must be retried."""
+        """Write and sync, after a sync that is under way; False if it must be retried."""
+        async with self._syncing:
+            return await self._sync()
+
+    async def _sync(self) -> bool:
         log = self._log()
         try:
-            log.file.flush()
-            if (work := log.file.syncing()) is not None:
-                await self._in_thread(work)
+            await self._synced(log)
         except OSError as error:
             if not log.file.write_failing:
                 log.file.write_failing = True

@@ -217,7 +217,7 @@ class Dispatcher:
             self._respond_with_bug(request.id, request.name, error)
 
     def _respond_with_bug(self, id: bytes, name: str, error: Exception) -> None:
-        if shortage := _descriptor_shortage(error):  # of the machine, not a bug
+        if shortage := _shortage(error):  # of the machine, not a bug
             logger.warning("command %s failed: %s", name, shortage)
             self._respond(id, name, error=f"{shortage}. Try again later.")
             return
@@ -235,7 +235,7 @@ class Dispatcher:
         notify()
 
 
-def _descriptor_shortage(error: Exception) -> str:
-    """The system's words if there was no descriptor, also for loading a module that the command needs; else ""."""
-    described = (os.strerror(number) for number in (errno.EMFILE, errno.ENFILE))
+def _shortage(error: Exception) -> str:
+    """The system's words if it had no descriptor or thread, also for loading a module that a command needs; else ""."""
+    described = (os.strerror(number) for number in (errno.EMFILE, errno.ENFILE, errno.EAGAIN))
     return next((words for words in described if isinstance(error, OSError | ImportError) and words in str(error)), "")

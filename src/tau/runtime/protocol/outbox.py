@@ -13,6 +13,7 @@ producers wait too.
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Final, Literal
@@ -28,6 +29,7 @@ from tau.wire.dialects import DEFAULT
 if TYPE_CHECKING:
     from tau.runtime.protocol.transport import Writer
 
+logger = logging.getLogger(__name__)
 DIRECT_BYTES = 64 * 1024  # the event loop writes this much itself, if the transport can; the buffer of a pipe on Linux
 HIGH_WATER_BYTES = 4 * 1024 * 1024
 LOW_WATER_BYTES = HIGH_WATER_BYTES // 2
@@ -180,12 +182,18 @@ class Outbox:
             self._state = SCHEDULED
             self._loop.call_at(backlog.next_update, self.flush)
             return
-        if (
-            backlog.size <= DIRECT_BYTES
-            and self._write_now is not None
-            and self._write_now(backlog.take())
-            and not backlog.items
-        ):
+        try:
+            is_written = (
+                backlog.size <= DIRECT_BYTES
+                and self._write_now is not None
+                and self._write_now(backlog.take())
+                and not backlog.items
+            )
+        except Exception:  # a record that cannot be encoded: without its line, nothing after it can be sent either
+            logger.exception("the output could not be written")
+            self.connection_lost()
+            return
+        if is_written:
             self._state = IDLE
             if self._written is not None:
                 self._written.set()

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import os
 import select
 import threading
@@ -27,6 +28,7 @@ from tau.wire.lines import MAX_LINE_BYTES
 if TYPE_CHECKING:
     from tau.runtime.protocol.transport import BatchSource
 
+logger = logging.getLogger(__name__)
 SMALL_READ_BYTES = 8 * 1024  # allocating a large buffer costs more than reading a command
 LARGE_READ_BYTES = 256 * 1024  # after a read that filled a small buffer
 # A pipe that polls as writable takes this much without blocking.
@@ -209,7 +211,12 @@ class PipeWriter:
     # Called in the thread.
 
     def _write_in_thread(self) -> None:
-        if not self._write_until_closed():
+        try:
+            is_open = self._write_until_closed()
+        except Exception:  # a record that cannot be encoded: without its line, nothing after it can be sent either
+            logger.exception("the output could not be written")
+            is_open = False
+        if not is_open:
             self._call_in_loop(self._source.connection_lost)
         if not self._call_in_loop(self._release):
             self._release()

@@ -154,6 +154,9 @@ class Compactor:
         except TauError as error:
             await self._notify_failed(MANUAL, str(error))
             raise CommandError(str(error)) from None
+        except Exception as error:
+            await self._notify_failed(MANUAL, str(error))
+            raise
 
     async def _compact_alone(self, instructions: str | None, signal: AbortSignal) -> CompactionResult:
         try:
@@ -175,7 +178,7 @@ class Compactor:
         except Aborted:
             await emit(CompactionEnd("manual", None, True, False))
             raise
-        except TauError as error:
+        except Exception as error:
             await emit(CompactionEnd("manual", None, False, False, f"Compaction failed: {error}"))
             raise
         await emit(CompactionEnd("manual", result, False, False))

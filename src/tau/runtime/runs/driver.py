@@ -165,7 +165,7 @@ class Driver:
                     case AskModel(history, new):
                         self._start_model_call(MessageChain(history, new))
                     case CheckToolCall(call):
-                        answer = await ports.tools.check(call)
+                        answer = await self._check(call)
                     case StartTool(call, arguments):
                         self._start_tool(call, arguments)
                     case TakeQueued(queue):
@@ -184,6 +184,14 @@ class Driver:
                         answer = ports.now()
         finally:
             await self._cancel_tasks()
+
+    async def _check(self, call: ToolCall) -> Any:
+        """Check a tool call. It is not run if the check itself fails."""
+        try:
+            return await self._ports.tools.check(call)
+        except Exception as error:
+            logger.exception("a tool call could not be checked")
+            return error_outcome(f"{type(error).__name__}: {error}")
 
     async def _next(self, relays_updates: bool) -> Any:
         while True:

@@ -78,14 +78,21 @@ class RunQueue:
         finally:
             self._blockers -= 1
 
-    def start(self, prompts: Sequence[AnyMessage], output_schema: OutputSchema | None = None) -> None:
-        """Accept a prompt. From now on it will be run, whatever happens. Raises CommandError if not `open`."""
-        from tau.runtime.runs.prompt_run import PromptRun
+    def prepare(self) -> RunParts:
+        """Do everything about a prompt that can fail, before it is recorded. Raises CommandError if not `open`."""
+        from tau.runtime.runs import prompt_run  # noqa: F401  loads it
 
         self.check_open()
         if self._parts is None:
             self._parts = self._make_parts()
-        self._waiting.append(PromptRun(self._owner, self._parts, prompts, output_schema))
+        return self._parts
+
+    def start(self, prompts: Sequence[AnyMessage], output_schema: OutputSchema | None = None) -> None:
+        """Accept a prompt. From now on it will be run, whatever happens. Raises CommandError if not `open`."""
+        parts = self.prepare()
+        from tau.runtime.runs.prompt_run import PromptRun
+
+        self._waiting.append(PromptRun(self._owner, parts, prompts, output_schema))
         self.accepted += 1
         self._settled.clear()
         if self._task is None:

@@ -198,6 +198,7 @@ class Session:
             raise CommandError(
                 f"{model.id} does not support tools, which structured output needs. Choose another model."
             )
+        self.runs.prepare()  # a prompt that is refused must not be recorded
         message = self._user(text, blocks, attachments)
         prompts: list[AnyMessage] = [message]
         if self.runs.busy:
