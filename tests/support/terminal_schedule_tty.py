@@ -144,9 +144,6 @@ class FakeSignals:
     def remove(self) -> None:
         pass
 
-    def end(self) -> None:
-        pass
-
     def receive(self) -> None:
         pass
 

@@ -102,15 +102,6 @@ def test_quit_leaves(state: Callable[[Interface], None], tmp_path: Path) -> None
 
 
 @pytest.mark.promise("T07")
-def test_ctrl_c_again_and_again_until_it_has_left_changes_nothing(tmp_path: Path) -> None:
-    with interface(tmp_path, idle) as tau:
-        tau.type(b"/quit\r")
-        while tau.process.poll() is None:
-            tau.type(b"\x03")
-        assert (tau.wait_end(), tau.modes(), tau.settings_now()) == (0, set(), tau.settings)
-
-
-@pytest.mark.promise("T07")
 @pytest.mark.parametrize("state", [idle, streaming, asking])
 def test_ctrl_c_twice_leaves(state: Callable[[Interface], None], tmp_path: Path) -> None:
     with interface(tmp_path, state) as tau:

@@ -123,6 +123,17 @@ def test_a_stop_that_cannot_be_prepared_is_repaired_by_fg(shell: Shell) -> None:
     assert (shell.modes(), shell.settings_now()) == (set(), before)
 
 
+@pytest.mark.promise("T09")
+def test_a_ctrl_c_that_reaches_a_stopped_program_does_not_end_it(shell: Shell) -> None:
+    shell.run()
+    job = shell.job()
+    shell.press("ctrl+z")
+    shell.wait_for_prompt()
+    os.kill(job, signal.SIGINT)  # it is pending until `fg`
+    shell.type("fg\r")
+    shell.use()
+
+
 def test_a_continue_from_outside_without_a_stop_changes_nothing(shell: Shell) -> None:
     shell.run()
     os.kill(shell.job(), signal.SIGCONT)

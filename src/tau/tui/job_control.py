@@ -75,19 +75,18 @@ class JobControl:
                 self._before[number] = signal.signal(number, _ignore)
 
     def remove(self) -> None:
+        """Restore the handlers that were there, but let a Ctrl+C do nothing: it may come late, when the program is
+        about to stop or has restored the terminal, and the handler that was there would end the program in the middle.
+        """
         if not self._before:
             return
         self._loop.remove_reader(self._wakeup.reader)
+        if signal.SIGINT in self._before:
+            self._before[signal.SIGINT] = _ignore
         for number, before in self._before.items():
             signal.signal(number, signal.SIG_DFL if before is None else before)
         self._before.clear()
         self._wakeup.close()
-
-    def end(self) -> None:
-        """The program ends: a Ctrl+C that comes after the terminal is restored does not change how."""
-        if signal.SIGINT in self._before:
-            self._before[signal.SIGINT] = signal.SIG_IGN
-        self.remove()
 
     def receive(self) -> None:
         """Handle the signals that have come."""

@@ -178,7 +178,7 @@ class Terminal:
             return
         self._state.closed = True
         atexit.unregister(self.close)
-        self._signals.end()
+        self._signals.remove()
         self._leave()
         self._tty.close()
 
