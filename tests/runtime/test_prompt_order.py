@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from support.in_process_session import House, play
 from support.rpc_process import Json, calls, kinds, texts
@@ -109,3 +112,22 @@ def test_an_abort_at_the_moment_when_a_wait_ends_is_reported() -> None:
         return await waiting
 
     assert played(main) is True
+
+
+def test_a_prompt_whose_run_cannot_be_prepared_is_refused_and_not_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails() -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    async def story() -> None:
+        house = House(tmp_path)
+        with monkeypatch.context() as patched:
+            patched.setattr(house.session.runs, "_make_parts", fails)
+            with pytest.raises(OSError, match="Too many open files"):
+                await house.prompt("go")
+        assert [*house.session.log.messages] == [] and not house.session.runs.busy
+        assert texts(await house.prompt("go"), "user") == ["go"]
+        assert house.session.log.message_count == 2
+
+    play(story())
