@@ -130,11 +130,11 @@ def test_a_request_that_is_not_completely_understood_calls_nothing(request_: str
 def test_an_unknown_request_is_quoted_and_answered_with_examples() -> None:
     text = demo_answer(user("Refactor the parser")).text
     assert text.startswith('I did not understand "Refactor the parser". I am tau\'s offline demo model')
-    assert "\n- list the files in src\n" in text
+    assert "\n    list the files in src\n" in text
 
 
 def test_every_example_of_the_help_is_understood() -> None:
-    examples = [line[2:] for line in demo_answer(user("help")).text.split("\n") if line.startswith("- ")]
+    examples = [line[4:] for line in demo_answer(user("help")).text.split("\n") if line.startswith("    ")]
     assert len(examples) == 5
     assert [example for example in examples if not demo_answer(user(example)).tool_calls] == []
 
@@ -191,7 +191,7 @@ def test_the_parts_of_a_request_run_one_after_another(request_: str, calls: list
 def test_a_result_is_quoted_from_its_beginning_without_control_sequences() -> None:
     assert [answer.text for answer in talk("read notes.txt", "\x1b[31m# Notes\x1b[0m\r\n\nOne.\n")] == [
         "I read notes.txt.",
-        "The read tool is done.\n\n    # Notes\n    One.",
+        "The read tool is done.\n\n    # Notes\n\n    One.",
     ]
     long = talk("read notes.txt", "\n".join(str(number) for number in range(100)))[-1].text
     assert long.startswith("The read tool is done. The first 8 of 100 lines:\n\n    0\n    1\n")
@@ -203,7 +203,7 @@ def test_an_error_is_quoted_and_ends_the_plan() -> None:
     answer = demo_answer(request)
     after = demo_answer(request, answer, result(answer, "No such file\n\nCommand exited with code 2", is_error=True))
     assert (after.text, called(after), after.stop_reason) == (
-        "The bash tool failed.\n\n    No such file\n    Command exited with code 2",
+        "The bash tool failed.\n\n    No such file\n\n    Command exited with code 2",
         [],
         "stop",
     )

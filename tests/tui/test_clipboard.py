@@ -203,7 +203,10 @@ def test_several_dropped_images(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["shot.png", "", "look at /tmp/x.png", "/does/not/exist.png", "/etc/passwd", "'/tmp/x.png", "~nobody\0/x.png"],
+    [
+        *("shot.png", "", "look at /tmp/x.png", "/does/not/exist.png", "/etc/passwd", "'/tmp/x.png", "~nobody\0/x.png"),
+        *("file://[x.png", "file://C\uff1a/x.png"),
+    ],
 )
 def test_other_pastes_are_not_images(text: str) -> None:
     assert dropped_images(text) == []

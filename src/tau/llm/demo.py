@@ -78,12 +78,13 @@ RULES = (
     Rule(rf"(?:read|open|cat|show me) (?!it\b|this\b|that\b){PATH}", "I read {path}.", "read", "{path}"),
     Rule(r"(?:run|execute) (?P<command>`[^`\n]+`)", "I run `{command}`.", "bash", "{command}"),
 )
+# A code block, in which Markdown leaves the backquotes.
 EXAMPLES = """\
-- list the files here
-- list the files in src
-- count the lines in README.md
-- read README.md
-- run `git status`"""
+    list the files here
+    list the files in src
+    count the lines in README.md
+    read README.md
+    run `git status`"""
 UNDERSTOOD = 'This is what I understand, also several in a row ("... and then ..."):'
 QUOTES = "The backquotes around a command are needed."
 HELP = re.compile(r"(?:hi|hello|hey|help|(?:who|what) are you|what can you do)(?: there)?\s*[.!?]*", re.IGNORECASE)
@@ -187,18 +188,22 @@ def _unquote(text: str) -> str:
 
 def _quote(text: str) -> str:
     """The number of lines, and the first of them."""
-    lines = [line for line in re.sub(CONTROLS, "", text).splitlines() if line.strip()]
-    shown = "\n".join(f"    {_shorten(line)}" for line in lines[:MAX_LINES_QUOTED])
+    lines = re.sub(CONTROLS, "", text).strip("\n").splitlines()
+    shown = _code_block(lines[:MAX_LINES_QUOTED])
     more = "" if len(lines) <= MAX_LINES_QUOTED else f", of which these are the first {MAX_LINES_QUOTED}"
     return f"{len(lines)} line{'' if len(lines) == 1 else 's'}{more}:\n\n{shown}"
 
 
 def _describe(result: ToolResult) -> str:
-    lines = [line for line in re.sub(CONTROLS, "", text_of(result.content)).splitlines() if line.strip()]
-    shown = "\n".join(f"    {_shorten(line)}" for line in lines[:MAX_LINES_QUOTED])
+    lines = re.sub(CONTROLS, "", text_of(result.content)).strip("\n").splitlines()
+    shown = _code_block(lines[:MAX_LINES_QUOTED])
     what = f"The {result.tool_name} tool {'failed' if result.is_error else 'is done'}"
     more = "" if len(lines) <= MAX_LINES_QUOTED else f" The first {MAX_LINES_QUOTED} of {len(lines)} lines:"
     return f"{what}.{more}\n\n{shown}".strip()
+
+
+def _code_block(lines: Sequence[str]) -> str:
+    return "\n".join(f"    {_shorten(line)}".rstrip() for line in lines)
 
 
 def _shorten(line: str) -> str:

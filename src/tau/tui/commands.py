@@ -59,6 +59,7 @@ def session_text(handle: SessionHandle) -> str:
     """File, id, counts, tokens and cost of the session."""
     state, stats = handle.state.current(), handle.stats()
     lines = [
+        "Session",
         *([f"Name: {state.session_name}"] if isinstance(state.session_name, str) else []),
         f"File: {state.session_file}" if isinstance(state.session_file, str) else "File: none, only in memory",
         f"Id: {state.session_id}",

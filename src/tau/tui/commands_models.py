@@ -16,6 +16,7 @@ from tau.tui.surface import Surface
 
 SAVE_MODEL = "app.models.save"
 SAVE_LEVEL = "app.thinking.save"
+NO_MODELS = "No model can be used yet. /login stores an API key; /model demo needs none."
 
 
 async def _model(surface: Surface, rest: str) -> None:
@@ -37,7 +38,7 @@ async def _model(surface: Surface, rest: str) -> None:
     elif len(choice.models) > 1:
         await _pick(surface, choice, "")
         return
-    surface.say(_current_text(handle))
+    surface.say(_current_text(handle) if handle.models.current or choice.models else NO_MODELS)
 
 
 async def _pick(surface: Surface, choice: ModelChoice, query: str) -> None:

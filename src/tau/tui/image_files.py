@@ -117,10 +117,8 @@ def dropped_paths(text: str) -> list[str]:
 
 
 def _absolute(word: str) -> str | None:
-    if word.startswith("file://"):
-        word = unquote(urlsplit(word).path)
     try:
-        word = os.path.expanduser(word)
-    except (RuntimeError, ValueError):
+        word = os.path.expanduser(unquote(urlsplit(word).path) if word.startswith("file://") else word)
+    except (RuntimeError, ValueError):  # not a URL, or a home folder that does not exist
         return None
     return word if "\0" not in word and Path(word).is_absolute() else None
