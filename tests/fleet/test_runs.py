@@ -115,6 +115,26 @@ def test_a_changed_task_is_named(tmp_path: Path) -> None:
     assert fleet.results()["a"]["attempt"] == 2
 
 
+def test_a_task_that_has_not_begun_can_be_corrected(tmp_path: Path) -> None:
+    fleet = FleetRun(tmp_path)
+    fleet.tasks([{"id": "a", "repo": str(tmp_path / "nowhere")}])
+    refused = fleet.run()
+    assert refused.returncode == 2 and f"Task a: repo {tmp_path}/nowhere: there is no such folder" in refused.stderr
+    fleet.tasks([{"id": "a"}])
+    assert fleet.run().returncode == 0
+    assert fleet.results()["a"]["attempt"] == 1
+
+
+def test_failed_tasks_come_with_the_command_that_runs_them_again(tmp_path: Path) -> None:
+    fleet = FleetRun(tmp_path, [{"error": {"message": "401 no"}}])
+    fleet.tasks([{"id": "a"}])
+    done = fleet.run()
+    said = done.stdout + done.stderr
+    assert f"`tau fleet retry {fleet.out} --outcome failed` lets failed tasks run again." in said
+    head, row = (next(line for line in said.splitlines() if line.startswith(word)) for word in ("task", "a "))
+    assert head.index("outcome") == row.index("failed")
+
+
 @pytest.mark.promise("W12")
 def test_a_second_coordinator_is_refused(tmp_path: Path) -> None:
     fleet = FleetRun(tmp_path, [{"text": "ok", "delayMs": 60_000}])

@@ -40,6 +40,8 @@ async def resolve_bases(tasks: Sequence[NamedTask], mirrors: Path) -> dict[str, 
         repo, base = task.task.repo, task.task.base
         if repo is None or task.task.workspace in ("copy", "in-place"):
             continue
+        if not is_url(repo) and not Path(repo).is_dir():
+            raise UsageError(f"Task {task.id}: repo {repo}: there is no such folder")
         try:
             if is_url(repo) and repo not in local:
                 local[repo] = await mirrored(mirrors, repo, refresh=True)

@@ -120,6 +120,8 @@ async def _run_fleet(given: argparse.Namespace, tasks: Sequence[NamedTask]) -> i
         counts = fleet.counts(ids)
         _say_end(fleet, ids)
         say(f"{given.out}: " + ", ".join(f"{count} {name}" for name, count in summary(counts).items() if count))
+        if counts.get("failed"):
+            say(f"`tau fleet retry {given.out} --outcome failed` lets failed tasks run again.")
         if interrupts.count:
             return INTERRUPTED
         out_of_money = fleet.coordinator is not None and fleet.coordinator.scheduler.out_of_money

@@ -57,7 +57,7 @@ def results_table(results: Sequence[Result]) -> Iterator[str]:
     shown = results if len(results) <= MAX_ROWS else [one for one in results if one.outcome not in GOOD]
     if not shown:
         return
-    width = min(40, max(len(one.id) for one in shown))
+    width = min(40, max(len("task"), *(len(one.id) for one in shown)))
     yield f"{'task':{width}}  {'outcome':9}  turns  seconds      cost  what"
     for one in shown[:MAX_ROWS]:
         took = one.seconds.setup + one.seconds.run + one.seconds.check

@@ -54,11 +54,13 @@ def _compared(tasks: Sequence[NamedTask], out: Path, config: Mapping[str, Any]) 
     if not (out / "ledger.db").exists():
         return []
     with closing(FleetFolder(out.absolute()).ledger(read_only=True)) as ledger:
-        known, ended = {one.id: one.hash for one in ledger.tasks()}, ledger.outcomes()
+        begun, ended = ledger.numbers(), ledger.outcomes()
+        known = {one.id: one.hash for one in ledger.tasks()}
     say(f"{out} has {len(known):,} tasks, {len(ended):,} with a result.")
     if config["changed"] != "refuse":
         return []
-    return [f"Task {task.id} has changed" for task in tasks if known.get(task.id, task.hash) != task.hash]
+    changed = [task for task in tasks if known.get(task.id, task.hash) != task.hash]
+    return [f"Task {task.id} has changed" for task in changed if task.id in begun]
 
 
 def _money(tasks: Sequence[NamedTask], max_cost: float | None) -> list[str]:
@@ -79,8 +81,6 @@ async def _repositories(tasks: Sequence[NamedTask]) -> list[str]:
         seen.add((repo, base))
         try:
             if not is_url(repo):
-                if not Path(repo).is_dir():
-                    raise UsageError(f"Task {task.id}: repo {repo}: there is no such folder")
                 await resolve_bases([task], Path())
             elif base is None or COMMIT.match(base):
                 await git(".", "ls-remote", "--quiet", "--", repo, "HEAD")

@@ -138,21 +138,21 @@ class Fleet:
         """Add tasks, as `add` does. Returns their ids."""
         named = named_tasks(tasks, defaults or {}, self._prepare)
         known = {one.id: one.hash for one in self.ledger.tasks()}
-        changed = [task for task in named if known.get(task.id, task.hash) != task.hash]
+        begun = self.ledger.numbers()
+        different = [task for task in named if known.get(task.id, task.hash) != task.hash]
+        changed = [task for task in different if task.id in begun]
         if changed and self.config.changed == "refuse":
             raise UsageError(
-                f"Task {changed[0].id} is not what it was when this fleet began"
+                f"Task {changed[0].id} is not what it was when it began"
                 + (f", and {len(changed) - 1} more are not" if len(changed) > 1 else "")
                 + ". Use --changed redo to do changed tasks again, or --changed keep to leave them."
             )
-        kept = self.config.changed == "keep"
-        self.folder.copy_tasks(
-            task.task for task in named if task.id not in known or (known[task.id] != task.hash and not kept)
-        )
+        kept = {task.id for task in changed} if self.config.changed == "keep" else ()
+        replaced = [task for task in different if task.id not in kept]
+        self.folder.copy_tasks(task.task for task in [*(task for task in named if task.id not in known), *replaced])
         with self.ledger.transaction():
-            if self.config.changed == "redo":
-                for task in changed:
-                    self.ledger.replace_task(task.id, task.hash, task.task)
+            for task in replaced:
+                self.ledger.replace_task(task.id, task.hash, task.task)
             self.ledger.add([(task.id, task.hash, task.task) for task in named], time.time())
         return [task.id for task in named]
 
