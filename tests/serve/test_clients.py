@@ -249,6 +249,19 @@ async def test_a_prompt_repeated_with_its_key_runs_once_also_after_a_restart(tmp
     assert [message["role"] for message in messages] == ["user", "assistant"]
 
 
+async def test_a_prompt_with_a_lone_surrogate_keeps_its_key_and_its_session(tmp_path: Path) -> None:
+    host = make_host(tmp_path, {"text": "done"})
+    session = await opened(host)
+    client = Client(host)
+    await client.hello()
+    await client.get("attach", session=session)
+    for _ in range(2):
+        await client.get("prompt", session=session, message="cut \ud83d", key="k")
+        await client.until("agent_settled", 0)
+    messages = (await client.get("get_messages", session=session))["messages"]
+    assert [message["role"] for message in messages] == ["user", "assistant"]
+
+
 async def test_a_command_that_failed_may_be_tried_again_with_its_key(tmp_path: Path) -> None:
     host = make_host(tmp_path, endless("working"))
     client = await attached(host, await opened(host))

@@ -68,6 +68,28 @@ async def test_several_commands_are_answered_line_by_line(tmp_path: Path) -> Non
         assert [line["id"] for line in answer.lines] == list(range(50))
 
 
+async def test_a_lone_surrogate_in_a_session_hides_no_response(tmp_path: Path) -> None:
+    async with serving(tmp_path, {"text": "ok"}) as server:
+        commands = f"/v1/sessions/{await server.open()}/commands"
+        prompt = {"type": "prompt", "message": "cut \ud83d"}
+        assert (await server.ask("POST", commands, prompt, "Prefer: wait=20")).status == 200
+        listed = await server.ask("GET", "/v1/sessions")
+        assert (listed.status, len(listed.json["sessions"])) == (200, 1)
+        messages = await server.ask("POST", commands, {"type": "get_messages"})
+        assert (messages.status, len(messages.json["data"]["messages"])) == (200, 2)
+        lines = b'{"id":1,"type":"get_messages"}\n{"id":2,"type":"get_state"}\n'
+        both = await server.ask("POST", commands, lines, kind="application/x-ndjson")
+        assert [line["id"] for line in both.lines] == [1, 2]
+
+
+@pytest.mark.parametrize("id", ["x" * 2000, "\ud83d", {"type": "event"}])
+async def test_a_response_is_found_whatever_its_id(tmp_path: Path, id: Any) -> None:
+    async with serving(tmp_path) as server:
+        commands = f"/v1/sessions/{await server.open()}/commands"
+        answer = await server.ask("POST", commands, {"id": id, "type": "get_state"})
+        assert (answer.status, answer.json["id"]) == (200, id)
+
+
 async def test_a_prompt_that_takes_too_long_is_answered_when_it_is_accepted(tmp_path: Path) -> None:
     async with serving(tmp_path, {"text": "late", "delayMs": 60_000}) as server:
         session = await server.open()

@@ -63,15 +63,7 @@ def head_of(line: bytes) -> Head:
     try:
         return decode(Head, line, nesting=None)
     except (BadRecord, UnicodeDecodeError):
-        pass
-    try:
-        value = parse(line, nesting=None)
-    except (BadRecord, ValueError):
         return Head()
-    if not isinstance(value, dict):
-        return Head()
-    id = Raw(encode(value["id"])) if "id" in value else Raw()
-    return Head(value.get("type"), id, value.get("command"), value.get("key"))
 
 
 class Unanswered:
