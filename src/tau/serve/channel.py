@@ -165,7 +165,7 @@ class Channel:
             access=greeting.access,
             pace_s=greeting.pace_s,
             waits=greeting.waits,
-            lends=self.kind != "http",
+            stays=self.kind != "http",
         )
         attachment.reader.sent = sent
         attached = attachment.attach(after, entry)
