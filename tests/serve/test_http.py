@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from websockets.exceptions import InvalidStatus
 
 from serve.raw_client import request, send
 from serve.web_server import Server, Socket, serving
@@ -272,6 +273,17 @@ async def test_requests_that_must_not_get_in(tmp_path: Path) -> None:
             assert "www-authenticate" not in answer.headers
             assert good.encode() not in answer.body
         assert not list((tmp_path / "work").iterdir())
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", None])
+async def test_a_websocket_that_is_refused_is_not_an_error_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, origin: str | None
+) -> None:
+    async with serving(tmp_path) as server:
+        with pytest.raises(InvalidStatus, match="HTTP 40[13]"):
+            await server.socket(token="", origin=origin)
+        assert (await server.ask("GET", "/healthz")).status == 200  # the first request has ended meanwhile
+    assert [record.message for record in caplog.records if record.levelname in ("WARNING", "ERROR")] == []
 
 
 async def test_a_watcher_can_read_and_change_nothing(tmp_path: Path) -> None:
