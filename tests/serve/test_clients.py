@@ -133,6 +133,10 @@ WIDER: list[tuple[Json, str]] = [
     ({"sandbox": "workspace"}, "sandbox: this host requires strict"),
     ({"session": "/etc/passwd"}, "is not in a folder of sessions"),
     ({"forkOf": "../../etc/passwd"}, "is not in a folder of sessions"),
+    ({"cwd": "/a\0b"}, "cwd: not a path"),
+    ({"cwd": "/\ud800"}, "cwd: not a path"),
+    ({"session": "/a\0b"}, "session: not a path"),
+    ({"forkOf": "/\ud800"}, "session: not a path"),
     ({"permissions": "rules /etc/passwd"}, 'expected "ask"'),
 ]
 
