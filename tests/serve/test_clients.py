@@ -213,6 +213,23 @@ async def test_everyone_goes_along_when_the_session_moves(tmp_path: Path) -> Non
     assert (await third.get("get_state"))["sessionId"] == session
 
 
+@pytest.mark.promise("N13")
+async def test_a_session_does_not_move_to_a_file_of_a_folder_outside_of_the_roots(tmp_path: Path) -> None:
+    host = make_host(tmp_path, {"text": "done"})
+    session = await opened(host)
+    client = await attached(host, session)
+    await client.get("prompt", message="hi")
+    await client.until("agent_settled", 0)
+    own = Path((await client.get("get_state"))["sessionFile"])
+    other = own.with_name("2026_other.jsonl")
+    head, _, rest = own.read_text().partition("\n")
+    other.write_text(json.dumps({**json.loads(head), "id": "elsewhere", "cwd": str(tmp_path / "secret")}) + "\n" + rest)
+    (tmp_path / "secret").mkdir()
+    answer = await client.ask("switch_session", sessionPath=str(other))
+    assert "is not below a folder that this host was started with" in answer["error"]
+    assert (await client.get("get_state"))["sessionId"] == session
+
+
 async def test_events_name_the_session_that_they_belong_to_before_and_after_a_move(tmp_path: Path) -> None:
     host = make_host(tmp_path, {"text": "done"})
     client, late = Client(host), Client(host)

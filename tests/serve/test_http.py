@@ -280,7 +280,7 @@ async def test_a_websocket_that_is_refused_is_not_an_error_in_the_log(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, origin: str | None
 ) -> None:
     async with serving(tmp_path) as server:
-        with pytest.raises(InvalidStatus, match="HTTP 40[13]"):
+        with pytest.raises(InvalidStatus, match=r"HTTP 40[13]"):
             await server.socket(token="", origin=origin)
         assert (await server.ask("GET", "/healthz")).status == 200  # the first request has ended meanwhile
     assert [record.message for record in caplog.records if record.levelname in ("WARNING", "ERROR")] == []
