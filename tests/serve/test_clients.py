@@ -303,6 +303,22 @@ async def test_open_session_with_a_key_opens_one_session(tmp_path: Path) -> None
     assert "another command" in (await one.ask("open_session", key="k", name="other"))["error"]
 
 
+@pytest.mark.parametrize("memory", [True, False])
+async def test_the_key_of_a_session_that_left_no_file_opens_another_one(tmp_path: Path, memory: bool) -> None:
+    host = make_host(tmp_path)
+    one, two = Client(host), Client(host)
+    await one.hello()
+    await two.hello()
+    first = await one.get("open_session", key="k", memory=memory)
+    await one.get("close_session", session=first["session"])
+    again = await asyncio.gather(*[client.get("open_session", key="k", memory=memory) for client in (one, two)])
+    assert again[0]["session"] == again[1]["session"] != first["session"]
+    assert [live.id for live in host.sessions] == [again[0]["session"]]
+    for _ in range(2):
+        missing = await one.ask("open_session", key="m", session="0198c1000000")
+        assert missing["error"] == "session: there is no session 0198c1000000"
+
+
 async def test_sessions_are_listed_watched_and_closed(tmp_path: Path) -> None:
     host = make_host(tmp_path, {"text": "done"})
     client, other = Client(host), Client(host)

@@ -31,6 +31,10 @@ from tau.tools.registry import DEFAULT_TOOLS
 SANDBOX_RANK: dict[str | None, int] = {None: 0, "workspace": 1, "strict": 2}
 
 
+class NoSession(CommandError):
+    """No session file has the id."""
+
+
 class HostConfig(Value):
     """What the host was started with. `roots` are the folders in which sessions may work."""
 
@@ -64,7 +68,7 @@ class SessionOpener:
         load(self._config.agent_dir, self._config.options, self._config.environment, self._config.cwd)
 
     def find(self, id: str) -> Path:
-        """The file of a session, by its id or the beginning of it. Raises CommandError."""
+        """The file of a session, by its id or the beginning of it. Raises CommandError, NoSession if there is none."""
         if len(id) < MIN_ID_LENGTH:
             raise CommandError(f"session: give at least {MIN_ID_LENGTH} characters of the id")
         folders = self.folders()
@@ -77,7 +81,7 @@ class SessionOpener:
             raise CommandError(f"session: {len(found)} sessions have an id that begins with {id}")
         if not found:
             _refuse_fleet_session(self._config.agent_dir, id)
-            raise CommandError(f"session: there is no session {id}")
+            raise NoSession(f"session: there is no session {id}")
         return next(iter(found.values()))
 
     def folders(self) -> list[Path]:
