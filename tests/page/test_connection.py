@@ -176,6 +176,35 @@ def test_a_prompt_whose_answer_is_lost_is_sent_again_and_runs_once(tab: Tab, hos
     assert host.messages(session) == ["once"]
 
 
+def test_a_message_that_the_host_does_not_take_fails_and_the_connection_stays(tab: Tab, host: ServedPage) -> None:
+    session = host.open()
+    logged_in(tab, host)
+    tab.run(f"join({json.dumps(session)})")
+    long = "connection.request({type: 'prompt', message: 'x'.repeat(35e6)}).catch((error) => error.message)"
+    assert tab.run(long) == "Failed to parse command: the line is longer than 33554432 bytes"
+    assert tab.run("connection.send({type: 'extension_ui_response', id: 'x', value: 'x'.repeat(35e6)})") is False
+    tab.run("connection.request({type: 'prompt', message: 'short'})")
+    tab.until("state.settled")
+    assert tab.run("heard.status") == ["connecting", "online"]
+    assert host.messages(session) == ["short"]
+
+
+def test_a_connection_that_is_good_for_nothing_is_made_again_more_and_more_slowly(tab: Tab, host: ServedPage) -> None:
+    logged_in(tab, host)
+    tab.run("""(() => {
+      window.delays = [];
+      const onStatus = ({state, retryAt}) => {
+        heard.status.push(state);
+        if (state === "waiting") delays.push(retryAt - Date.now());
+      };
+      connection.listen({onStatus, onRecord() {}, onList() {}, onRefused() {}});
+    })()""")
+    for connections in (2, 3, 4):
+        host.cut()
+        tab.until(f"heard.status.filter((one) => one === 'online').length === {connections}")
+    assert [delay > 100 for delay in tab.run("delays")] == [False, True, True]
+
+
 def test_a_session_that_was_opened_again_is_told_by_a_snapshot(tab: Tab, host: ServedPage) -> None:
     session = host.open()
     host.run(session)

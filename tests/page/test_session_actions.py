@@ -118,6 +118,21 @@ def test_commands_and_files_are_completed(tab: Tab, serve: Hosts) -> None:
     assert tab.run("document.getElementById('menu').hidden")
 
 
+def test_images_that_are_too_large_together_are_refused(tab: Tab, serve: Hosts) -> None:
+    host = serve({"text": "ok"})
+    shown(tab, host, host.open())
+    tab.run("""(() => {
+      const data = new DataTransfer();
+      for (const name of ["a", "b", "c"]) {
+        data.items.add(new File([new Uint8Array(8 << 20)], name, {type: "image/png"}));
+      }
+      const event = new ClipboardEvent("paste", {clipboardData: data, bubbles: true, cancelable: true});
+      document.getElementById("prompt").dispatchEvent(event);
+    })()""")
+    has(tab, "#toasts", "the images of a message may have 23 MB together.")
+    assert tab.run("document.querySelectorAll('#images .thumb').length") == 2
+
+
 def test_images_are_sent_and_queued_messages_taken_back(tab: Tab, serve: Hosts) -> None:
     host = serve({"text": "nice"}, endless("working "))
     session = host.open()

@@ -148,6 +148,18 @@ def test_a_record_as_plain_values_has_wire_names() -> None:
     }
 
 
+class Labelled(Record):
+    id: Raw = Raw()
+    label: str = ""
+
+
+def test_a_field_that_is_kept_as_bytes_is_read_even_beside_a_lone_surrogate() -> None:
+    line = b'{"id":{"a":"\\ud83d"},"label":"\\ud83d","other":"\\ud83d"}'
+    found = decode(Labelled, line)
+    assert (bytes(found.id), found.label) == (b'{"a":"\\ud83d"}', "\ud83d")
+    assert bytes(decode(Labelled, b'{"other":"\\ud83d"}').id) == b""
+
+
 def test_what_is_kept_as_bytes_is_written_as_it_is_even_beside_a_lone_surrogate() -> None:
     assert encode({"raw": Raw(b'{"c":[1]}')}) == b'{"raw":{"c":[1]}}'
     assert encode({"raw": Raw(b'{"c":[1]}'), "text": "\ud800"}) == b'{"raw":{"c":[1]},"text":"\\ud800"}'

@@ -133,6 +133,10 @@ WIDER: list[tuple[Json, str]] = [
     ({"sandbox": "workspace"}, "sandbox: this host requires strict"),
     ({"session": "/etc/passwd"}, "is not in a folder of sessions"),
     ({"forkOf": "../../etc/passwd"}, "is not in a folder of sessions"),
+    ({"cwd": "/a\0b"}, "cwd: not a path"),
+    ({"cwd": "/\ud800"}, "cwd: not a path"),
+    ({"session": "/a\0b"}, "session: not a path"),
+    ({"forkOf": "/\ud800"}, "session: not a path"),
     ({"permissions": "rules /etc/passwd"}, 'expected "ask"'),
 ]
 
@@ -209,6 +213,23 @@ async def test_everyone_goes_along_when_the_session_moves(tmp_path: Path) -> Non
     assert (await third.get("get_state"))["sessionId"] == session
 
 
+@pytest.mark.promise("N13")
+async def test_a_session_does_not_move_to_a_file_of_a_folder_outside_of_the_roots(tmp_path: Path) -> None:
+    host = make_host(tmp_path, {"text": "done"})
+    session = await opened(host)
+    client = await attached(host, session)
+    await client.get("prompt", message="hi")
+    await client.until("agent_settled", 0)
+    own = Path((await client.get("get_state"))["sessionFile"])
+    other = own.with_name("2026_other.jsonl")
+    head, _, rest = own.read_text().partition("\n")
+    other.write_text(json.dumps({**json.loads(head), "id": "elsewhere", "cwd": str(tmp_path / "secret")}) + "\n" + rest)
+    (tmp_path / "secret").mkdir()
+    answer = await client.ask("switch_session", sessionPath=str(other))
+    assert "is not below a folder that this host was started with" in answer["error"]
+    assert (await client.get("get_state"))["sessionId"] == session
+
+
 async def test_events_name_the_session_that_they_belong_to_before_and_after_a_move(tmp_path: Path) -> None:
     host = make_host(tmp_path, {"text": "done"})
     client, late = Client(host), Client(host)
@@ -249,6 +270,19 @@ async def test_a_prompt_repeated_with_its_key_runs_once_also_after_a_restart(tmp
     assert [message["role"] for message in messages] == ["user", "assistant"]
 
 
+async def test_a_prompt_with_a_lone_surrogate_keeps_its_key_and_its_session(tmp_path: Path) -> None:
+    host = make_host(tmp_path, {"text": "done"})
+    session = await opened(host)
+    client = Client(host)
+    await client.hello()
+    await client.get("attach", session=session)
+    for _ in range(2):
+        await client.get("prompt", session=session, message="cut \ud83d", key="k")
+        await client.until("agent_settled", 0)
+    messages = (await client.get("get_messages", session=session))["messages"]
+    assert [message["role"] for message in messages] == ["user", "assistant"]
+
+
 async def test_a_command_that_failed_may_be_tried_again_with_its_key(tmp_path: Path) -> None:
     host = make_host(tmp_path, endless("working"))
     client = await attached(host, await opened(host))
@@ -267,6 +301,22 @@ async def test_open_session_with_a_key_opens_one_session(tmp_path: Path) -> None
     first, second = await asyncio.gather(one.get("open_session", key="k"), two.get("open_session", key="k"))
     assert first["session"] == second["session"] and len(host.sessions) == 1
     assert "another command" in (await one.ask("open_session", key="k", name="other"))["error"]
+
+
+@pytest.mark.parametrize("memory", [True, False])
+async def test_the_key_of_a_session_that_left_no_file_opens_another_one(tmp_path: Path, memory: bool) -> None:
+    host = make_host(tmp_path)
+    one, two = Client(host), Client(host)
+    await one.hello()
+    await two.hello()
+    first = await one.get("open_session", key="k", memory=memory)
+    await one.get("close_session", session=first["session"])
+    again = await asyncio.gather(*[client.get("open_session", key="k", memory=memory) for client in (one, two)])
+    assert again[0]["session"] == again[1]["session"] != first["session"]
+    assert [live.id for live in host.sessions] == [again[0]["session"]]
+    for _ in range(2):
+        missing = await one.ask("open_session", key="m", session="0198c1000000")
+        assert missing["error"] == "session: there is no session 0198c1000000"
 
 
 async def test_sessions_are_listed_watched_and_closed(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from websockets.exceptions import InvalidStatus
 
 from serve.raw_client import request, send
 from serve.web_server import Server, Socket, serving
@@ -66,6 +67,28 @@ async def test_several_commands_are_answered_line_by_line(tmp_path: Path) -> Non
         answer = await server.ask("POST", commands, lines, kind="application/x-ndjson")
         assert answer.headers["content-type"] == "application/x-ndjson"
         assert [line["id"] for line in answer.lines] == list(range(50))
+
+
+async def test_a_lone_surrogate_in_a_session_hides_no_response(tmp_path: Path) -> None:
+    async with serving(tmp_path, {"text": "ok"}) as server:
+        commands = f"/v1/sessions/{await server.open()}/commands"
+        prompt = {"type": "prompt", "message": "cut \ud83d"}
+        assert (await server.ask("POST", commands, prompt, "Prefer: wait=20")).status == 200
+        listed = await server.ask("GET", "/v1/sessions")
+        assert (listed.status, len(listed.json["sessions"])) == (200, 1)
+        messages = await server.ask("POST", commands, {"type": "get_messages"})
+        assert (messages.status, len(messages.json["data"]["messages"])) == (200, 2)
+        lines = b'{"id":1,"type":"get_messages"}\n{"id":2,"type":"get_state"}\n'
+        both = await server.ask("POST", commands, lines, kind="application/x-ndjson")
+        assert [line["id"] for line in both.lines] == [1, 2]
+
+
+@pytest.mark.parametrize("id", ["x" * 2000, "\ud83d", {"type": "event"}])
+async def test_a_response_is_found_whatever_its_id(tmp_path: Path, id: Any) -> None:
+    async with serving(tmp_path) as server:
+        commands = f"/v1/sessions/{await server.open()}/commands"
+        answer = await server.ask("POST", commands, {"id": id, "type": "get_state"})
+        assert (answer.status, answer.json["id"]) == (200, id)
 
 
 async def test_a_prompt_that_takes_too_long_is_answered_when_it_is_accepted(tmp_path: Path) -> None:
@@ -250,6 +273,17 @@ async def test_requests_that_must_not_get_in(tmp_path: Path) -> None:
             assert "www-authenticate" not in answer.headers
             assert good.encode() not in answer.body
         assert not list((tmp_path / "work").iterdir())
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", None])
+async def test_a_websocket_that_is_refused_is_not_an_error_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, origin: str | None
+) -> None:
+    async with serving(tmp_path) as server:
+        with pytest.raises(InvalidStatus, match=r"HTTP 40[13]"):
+            await server.socket(token="", origin=origin)
+        assert (await server.ask("GET", "/healthz")).status == 200  # the first request has ended meanwhile
+    assert [record.message for record in caplog.records if record.levelname in ("WARNING", "ERROR")] == []
 
 
 async def test_a_watcher_can_read_and_change_nothing(tmp_path: Path) -> None:

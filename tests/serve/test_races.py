@@ -48,9 +48,8 @@ async def test_sessions_that_wait_for_their_clients_are_released_afterwards(tmp_
     host = make_host(tmp_path, idle_s=0.0)
     client = Client(host)
     await client.hello()
-    first = await client.get("open_session", key="k", attach=False)
-    again = await client.ask("open_session", key="k", attach=False)
-    assert not again["success"] or again["data"]["session"] == first["session"]
+    for _ in range(2):
+        await client.get("open_session", key="k", attach=False)
     while host.sessions:
         await asyncio.sleep(0)
 

@@ -53,7 +53,17 @@ def test_an_address_that_others_reach_needs_tls_or_a_flag(host: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["http://tau.example", "tau.example", "https://tau.example/x", "https://", "https://x?y"]
+    "url",
+    [
+        "http://tau.example",
+        "tau.example",
+        "https://tau.example/x",
+        "https://",
+        "https://x?y",
+        "https://tau.example:99999",
+        "https://u@tau.example",
+        "https://[::1",
+    ],
 )
 def test_a_public_url_is_https_without_a_path(url: str) -> None:
     with pytest.raises(UsageError, match="--public-url"):

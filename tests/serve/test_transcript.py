@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from pathlib import Path
 
 import pytest
@@ -116,6 +117,28 @@ async def test_the_page_asks_for_files_branches_and_figures(tmp_path: Path) -> N
         watcher = server.credentials.new_token("watcher", "watch")
         assert (await server.ask("GET", f"{base}/files", token=watcher)).status == 403
         assert (await server.ask("GET", f"{base}/overview", token=watcher)).status == 200
+
+
+@pytest.mark.promise("N13")
+async def test_files_of_a_folder_outside_of_the_roots_are_not_listed(tmp_path: Path) -> None:
+    async with serving(tmp_path, {"text": "ok"}) as server:
+        session = await server.open()
+        live = server.host.live(session)
+        assert live is not None
+        (Path(live.cwd) / "notes.md").write_text("x")
+        (tmp_path / "secret").mkdir()
+        (tmp_path / "secret" / "plan.md").write_text("x")
+        prompt = {"type": "prompt", "message": "hi"}
+        await server.ask("POST", f"/v1/sessions/{session}/commands", prompt, "Prefer: wait=30")
+        (own,) = (tmp_path / "sessions").rglob("*.jsonl")
+        head, _, rest = own.read_text().partition("\n")
+        for id, cwd in (("elsewhere", str(tmp_path / "secret")), ("nowhere-", "/\0")):
+            changed = json.dumps({**json.loads(head), "id": id, "cwd": cwd})
+            own.with_name(f"2026_{id}.jsonl").write_text(f"{changed}\n{rest}")
+            answer = await server.ask("GET", f"/v1/sessions/{id}/files")
+            assert (answer.status, "plan" in answer.body.decode()) == (403, False)
+        assert (await server.ask("DELETE", f"/v1/sessions/{session}")).status == 204
+        assert (await server.ask("GET", f"/v1/sessions/{session}/files")).json["files"] == ["notes.md"]
 
 
 async def test_the_files_of_the_page_are_compressed_and_kept(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ Beside the rules of server_schedule_peers.py, which hold for each record:
     texts       a message that was acknowledged is in one session once, or waits there, or was cleared
     refused     a message that was refused is nowhere
     keys        a command with a key is carried out once, over lost connections and a restart of the host, and its
-                repetitions are answered alike
+                repetitions are answered alike; open_session opens a session again that left no file
     question    a question has one answer, of a client that could give it and was shown it; all are told who gave it
     live        a client is attached only to sessions that are open; a file is open only once
     folds       what the clients made of the events is what the host says at the end; all have all events
@@ -236,7 +236,10 @@ class ServerStage(Stage):
         if sent.line["type"] == "clear_queue" and record["success"]:
             self.cleared.update([*record["data"]["steering"], *record["data"]["followUp"]])
         if sent.line["type"] == "open_session" and sent.line.get("key"):
-            self.opens[f"{sent.line['key']} of host {self.host.id}"].append(record)  # a host forgets them at its end
+            key = f"{sent.line['key']} of host {self.host.id}"  # a host forgets them at its end
+            self.opens[key].append(record)
+            if len(live := [id for id in self._opened(key) if self.host.live(id) is not None]) > 1:
+                self.problem("keys", f"{key} opened {live}, which are all live")
 
     # What is done.
 
@@ -539,10 +542,14 @@ class ServerStage(Stage):
                 self.problem("texts", f"{text} was acknowledged ({succeeded[0].get('data')}) and is lost")
             if message.answers and not succeeded and entries and len(message.answers) == self._sent_times(text):
                 self.problem("refused", f"{text} was refused ({message.answers[0]['error']}), but is there")
-        for key, answers in self.opens.items():
-            opened = {one["data"]["session"] for one in answers if one["success"]}
-            if len(opened) > 1:
-                self.problem("keys", f"{key} opened {opened}")
+        for key in self.opens:
+            files = {log.id for log in self.logs if log.path is not None and log.path.exists()}
+            if len(kept := self._opened(key) & files) > 1:  # what left no file can be opened again
+                self.problem("keys", f"{key} opened {kept}")
+
+    def _opened(self, key: str) -> set[str]:
+        """The sessions that open_session with a key has opened."""
+        return {one["data"]["session"] for one in self.opens[key] if one["success"]}
 
     def _left(self) -> Iterator[Left]:
         seen: set[str] = set()

@@ -153,7 +153,11 @@ class RemoteLine:
         if self._ended:
             return  # pending calls fail with AgentGone
         line = self._unanswered.add(data)
-        if (link := self._link) is not None and self._greeting is None:
+        limit = self.hello.limits.line
+        if len(line) > limit + 1:  # a WebSocket would lose the connection, on each attempt again
+            for failure in self._unanswered.refuse_longer(limit):
+                self._on_line(failure)
+        elif (link := self._link) is not None and self._greeting is None:
             link.send(line)
             if not self._binding.responses:
                 self._unanswered.clear()
@@ -272,13 +276,15 @@ class RemoteLine:
             greeting.set_exception(kind(f"{self._address.name} refuses the connection: {response.error}"))
             return
         self.hello = data
-        attached, lost = data.attached, list[bytes]()
+        attached, lost = data.attached, self._unanswered.refuse_longer(data.limits.line)
         if not isinstance(attached, UnsetType) and self._cursor.move_to(attached):
-            again, lost = self._unanswered.to_repeat_in_new_stream()
+            again, unknown = self._unanswered.to_repeat_in_new_stream()
+            lost += unknown
         else:
             again = self._unanswered.to_repeat()
         if self._link is not None:
-            self._link.send(self.on_every_connection + again)
+            for line in (self.on_every_connection, *again):
+                self._link.send(line)
             if not self._readable.is_set():
                 self._link.pause()
         greeting.set_result(data)

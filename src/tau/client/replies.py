@@ -43,13 +43,8 @@ TAU_ONLY_FIELDS: dict[type, dict[str, Any]] = {BashResult: {"stdout": "", "stder
 
 def envelope(line: bytes) -> tuple[Envelope, bytes]:
     """Decode a response. Returns it with the JSON of its data, b"" if there is none."""
-    try:
-        reply = decode(Envelope, line, nesting=None)
-        return reply, bytes(reply.data)
-    except BadRecord:  # msgspec rejects lone surrogates, parse() does not
-        value = parse(line, nesting=None)
-        rest = {name: item for name, item in value.items() if name != "data"}
-        return decode(Envelope, encode(rest)), encode(value["data"]) if "data" in value else b""
+    reply = decode(Envelope, line, nesting=None)
+    return reply, bytes(reply.data)
 
 
 def read(kind: type[T], data: bytes, command: str) -> T:

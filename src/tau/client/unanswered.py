@@ -63,15 +63,7 @@ def head_of(line: bytes) -> Head:
     try:
         return decode(Head, line, nesting=None)
     except (BadRecord, UnicodeDecodeError):
-        pass
-    try:
-        value = parse(line, nesting=None)
-    except (BadRecord, ValueError):
         return Head()
-    if not isinstance(value, dict):
-        return Head()
-    id = Raw(encode(value["id"])) if "id" in value else Raw()
-    return Head(value.get("type"), id, value.get("command"), value.get("key"))
 
 
 class Unanswered:
@@ -137,17 +129,32 @@ class Unanswered:
                 break
         return True
 
-    def to_repeat(self) -> bytes:
-        """Everything to send again on a new connection to the same stream, in its order."""
-        return b"".join([self._offered, *self._answers, *(sent.line for sent in self._sent)])
+    def refuse_longer(self, limit: int) -> list[bytes]:
+        """Forget the lines of more than `limit` bytes, which the host does not take. Returns their error responses,
+        without LF.
+        """
 
-    def to_repeat_in_new_stream(self) -> tuple[bytes, list[bytes]]:
+        def fits(line: bytes) -> bool:
+            return len(line) <= limit + 1  # with its LF
+
+        answers = [Sent("parse", b"", line) for line in self._answers]
+        refused = [sent for sent in (*answers, *self._sent) if not fits(sent.line)]
+        self._answers = deque(filter(fits, self._answers), MAX_ANSWERS)
+        self._sent = [sent for sent in self._sent if fits(sent.line)]
+        self._offered = self._offered if fits(self._offered) else b""
+        return [_failure(sent, f"Failed to parse command: the line is longer than {limit} bytes") for sent in refused]
+
+    def to_repeat(self) -> list[bytes]:
+        """The lines to send again on a new connection to the same stream, in their order."""
+        return [self._offered, *self._answers, *(sent.line for sent in self._sent)]
+
+    def to_repeat_in_new_stream(self) -> tuple[list[bytes], list[bytes]]:
         """The same after the session was opened again: what to send, and error responses for the rest, without LF."""
         again = [sent for sent in self._sent if sent.command in MESSAGES or sent.command.startswith(HARMLESS)]
         lost = [sent for sent in self._sent if sent not in again]
         self._sent[:] = again
         self._answers.clear()
-        return b"".join([self._offered, *(sent.line for sent in again)]), [_failure(sent) for sent in lost]
+        return [self._offered, *(sent.line for sent in again)], [_failure(sent, UNKNOWN_OUTCOME) for sent in lost]
 
 
 def _with_id(line: bytes, id: bytes) -> bytes:
@@ -156,7 +163,6 @@ def _with_id(line: bytes, id: bytes) -> bytes:
     return encode({**value, "id": Raw(id)}) if isinstance(value, dict) else line
 
 
-def _failure(sent: Sent) -> bytes:
+def _failure(sent: Sent, error: str) -> bytes:
     id = b'"id":%b,' % sent.id if sent.id else b""
-    command, error = encode(sent.command), encode(UNKNOWN_OUTCOME)
-    return b'{%b"type":"response","command":%b,"success":false,"error":%b}' % (id, command, error)
+    return b'{%b"type":"response","command":%b,"success":false,"error":%b}' % (id, encode(sent.command), encode(error))

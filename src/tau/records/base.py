@@ -218,6 +218,7 @@ def decode(kind: type[T], data: bytes, nesting: int | None = MAX_NESTING) -> T:
         value = parse(data, nesting)  # raises a readable error, or decodes it with the standard library
     try:
         _decoder(kind)
+        value = _with_raw_fields(value, kind)
         try:
             return msgspec.convert(value, kind)
         except UnicodeEncodeError:  # a lone surrogate in a string field
@@ -226,6 +227,14 @@ def decode(kind: type[T], data: bytes, nesting: int | None = MAX_NESTING) -> T:
         raise BadRecord(_sentence(str(error))) from None
     except RecursionError:
         raise BadRecord(TOO_DEEP) from None
+
+
+def _with_raw_fields(value: Any, kind: Any) -> Any:
+    """A parsed object with JSON for the Raw fields of `kind`: msgspec converts no parsed value to Raw."""
+    if not isinstance(value, dict) or not (isinstance(kind, type) and issubclass(kind, msgspec.Struct)):
+        return value
+    names = [declared.encode_name for declared in fields_of(kind) if declared.type is Raw]
+    return {**value, **{name: Raw(encode(value[name])) for name in names if name in value}}
 
 
 def decoder(kind: type[T]) -> Callable[[bytes], T]:

@@ -55,9 +55,9 @@ class Attachment:
         access: Access,
         pace_s: float = 0,
         waits: bool = False,
-        lends: bool = True,
+        stays: bool = True,
     ) -> None:
-        """`lends`: the channel stays open, so its client may lend tools."""
+        """`stays`: the channel is not for one request alone, so its client may answer dialogs and lend tools."""
         self.live = live
         self.client = client
         self.access = access
@@ -70,7 +70,7 @@ class Attachment:
             live.stream, envelope, live.stream.last, self._snapshot, outgoing.flush, pace_s=pace_s
         )
         self._waits = waits
-        self._lends = lends
+        self._stays = stays
         self._operations = ClientOperations(host, live, envelope.dialect, client)
         self._dispatcher = Dispatcher(self._operations, HANDLERS, self, envelope.dialect, new_lender=self._lend_tools)
         self._identity = LenderIdentity(client_name, access)
@@ -100,7 +100,7 @@ class Attachment:
     @property
     def can_answer(self) -> bool:
         """True if the client can answer dialogs."""
-        return self.access.allows("drive") and self._envelope.dialect.dialogs
+        return self._stays and self.access.allows("drive") and self._envelope.dialect.dialogs
 
     def detach(self) -> None:
         stream = self.live.stream
@@ -191,7 +191,7 @@ class Attachment:
 
     def _lend_tools(self) -> ToolLender:
         """The tools that this client offers. Their requests go to this channel alone, and have no number."""
-        if not self._lends:
+        if not self._stays:
             raise CommandError("Tools need a connection that stays open: lines on the socket, or a WebSocket.")
         if self._lender is None:
             self.offers_tools = True

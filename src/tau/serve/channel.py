@@ -165,7 +165,7 @@ class Channel:
             access=greeting.access,
             pace_s=greeting.pace_s,
             waits=greeting.waits,
-            lends=self.kind != "http",
+            stays=self.kind != "http",
         )
         attachment.reader.sent = sent
         attached = attachment.attach(after, entry)
@@ -326,13 +326,8 @@ class Channel:
             if not line.isascii():
                 line.decode()
             return decode(LineHead, line, MAX_RECEIVED_NESTING)
-        except (BadRecord, UnicodeDecodeError, RecursionError):
-            pass
-        try:
-            envelope = parse_envelope(line)
-        except BadRecord:
+        except (BadRecord, UnicodeDecodeError):
             return None
-        return LineHead(envelope.id, envelope.type)
 
     def _handle_invalid(self, line: InputLine) -> bool:
         """Say what is wrong with a line, in the words of a pipe."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tau.errors import CommandError
@@ -13,6 +14,7 @@ from tau.records.replies import BashResult, Disposition
 from tau.runtime.session.operations import Operations, as_path
 from tau.serve.keys import current_key
 from tau.serve.opening import is_inside, narrower_budget
+from tau.store.listing import read_header
 from tau.tools import Tool
 from tau.tools.registry import MODULES
 from tau.wire.dialect import Dialect
@@ -71,13 +73,15 @@ class ClientOperations(Operations):
         return super().set_budget(narrower_budget(self._live.budget_limit, budget))
 
     async def switch_session(self, path: str) -> bool:
+        opener = self._host.opener
         target = os.path.join(self.cwd, as_path("sessionPath", path))
+        if not is_inside(target, [str(folder) for folder in opener.folders()]):
+            raise CommandError(f"sessionPath: {path} is not in a folder of sessions")
+        if (header := read_header(Path(target))) is not None:
+            opener.folder(header.cwd)
         other = self._host.live_at(target)
         if other is not None and other is not self._live:
             raise CommandError(f"Session {other.id} is open here; attach to it.")
-        folders = [str(folder) for folder in self._host.opener.folders()]
-        if not is_inside(target, folders):
-            raise CommandError(f"sessionPath: {path} is not in a folder of sessions")
         return await super().switch_session(path)
 
     async def export_html(self, path: str | None) -> str:

@@ -55,6 +55,10 @@ class Keys:
     def __init__(self) -> None:
         self._calls: dict[str, KeyedCall] = {}
 
+    def __contains__(self, key: object) -> bool:
+        """True if a command had this key."""
+        return isinstance(key, str) and key in self._calls
+
     def find(self, key: CommandKey) -> KeyedCall | None:
         """The call with this key, if there was one. Raises CommandError if that was another command."""
         call = self._calls.get(key.key)

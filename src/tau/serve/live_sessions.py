@@ -19,7 +19,7 @@ from tau.serve.keys import MAX_KEYS
 from tau.serve.live_session import LiveSession
 from tau.serve.metrics import HostMetrics
 from tau.serve.opened_session import Opening
-from tau.serve.opening import HostConfig, SessionOpener
+from tau.serve.opening import HostConfig, NoSession, SessionOpener
 from tau.serve.session_watch import SessionWatch
 
 logger = logging.getLogger(__name__)
@@ -85,23 +85,35 @@ class LiveSessions:
         """Open a session. Returns it, and True if it is new. A repeated key opens nothing. Raises CommandError."""
         if wanted.key is None:
             return await self._open(wanted)
+        while True:
+            opening = self._opening_for(wanted.key, wanted)
+            try:
+                live = await opening.wait()
+            except CommandError:
+                self._forget(wanted.key, opening)  # it may be tried again
+                raise
+            try:
+                return live or await self.find(opening.id, may_open=True), opening.created
+            except NoSession:  # it was closed, and left no file
+                self._forget(wanted.key, opening)
+
+    def _opening_for(self, key: str, wanted: OpenSession) -> Opening:
+        """The opening that had this key, or a new one. Raises CommandError if that was another command."""
         now, digest = asyncio.get_running_loop().time(), encode(wanted)
         self._keys = {key: one for key, one in self._keys.items() if one[1] > now}
-        known = self._keys.get(wanted.key)
+        known = self._keys.get(key)
         if known is not None and known[0] != digest:
             raise CommandError("key: it was used for another command")
         if known is None:
             opening = Opening(self._open(wanted), self._hold)
-            known = self._keys[wanted.key] = digest, now + KEY_LIFETIME_S, opening
+            known = self._keys[key] = digest, now + KEY_LIFETIME_S, opening
             while len(self._keys) > MAX_KEYS:
                 del self._keys[next(iter(self._keys))]
-        opening = known[2]
-        try:
-            live = await opening.wait()
-        except CommandError:
-            self._keys.pop(wanted.key, None)  # it may be tried again
-            raise
-        return live or await self.find(opening.id, may_open=True), opening.created
+        return known[2]
+
+    def _forget(self, key: str, opening: Opening) -> None:
+        if key in self._keys and self._keys[key][2] is opening:
+            del self._keys[key]
 
     async def close(self, live: LiveSession) -> None:
         """Close a session; its file stays."""

@@ -21,6 +21,7 @@ from tau.runtime.app.config import ProjectConfig
 from tau.runtime.app.factory import SessionFactory, load
 from tau.runtime.app.handle import SessionHandle
 from tau.runtime.app.options import SessionOptions, SessionTarget
+from tau.runtime.session.operations import as_path
 from tau.store.fleet_sessions import fleet_sessions
 from tau.store.listing import check_shortage, project_folders, read_header, session_files
 from tau.store.sessions import folder_for
@@ -28,6 +29,10 @@ from tau.tools import Tool
 from tau.tools.registry import DEFAULT_TOOLS
 
 SANDBOX_RANK: dict[str | None, int] = {None: 0, "workspace": 1, "strict": 2}
+
+
+class NoSession(CommandError):
+    """No session file has the id."""
 
 
 class HostConfig(Value):
@@ -63,7 +68,7 @@ class SessionOpener:
         load(self._config.agent_dir, self._config.options, self._config.environment, self._config.cwd)
 
     def find(self, id: str) -> Path:
-        """The file of a session, by its id or the beginning of it. Raises CommandError."""
+        """The file of a session, by its id or the beginning of it. Raises CommandError, NoSession if there is none."""
         if len(id) < MIN_ID_LENGTH:
             raise CommandError(f"session: give at least {MIN_ID_LENGTH} characters of the id")
         folders = self.folders()
@@ -76,7 +81,7 @@ class SessionOpener:
             raise CommandError(f"session: {len(found)} sessions have an id that begins with {id}")
         if not found:
             _refuse_fleet_session(self._config.agent_dir, id)
-            raise CommandError(f"session: there is no session {id}")
+            raise NoSession(f"session: there is no session {id}")
         return next(iter(found.values()))
 
     def folders(self) -> list[Path]:
@@ -92,21 +97,21 @@ class SessionOpener:
         header = read_header(path)
         if header is None:
             raise CommandError(f"session: {path} is not a session file")
-        cwd = self._folder(header.cwd)
+        cwd = self.folder(header.cwd)
         return self._load(replace(self._config.options, session=self._target(named=str(path))), cwd)
 
     def load(self, wanted: OpenSession) -> SessionFactory:
         """Prepare a new session, or one from a file. Raises CommandError."""
         options = self._config.options
         target = self._target(kept=wanted.memory is not True and options.session.kept, name=wanted.name)
-        cwd = self._folder(wanted.cwd or self._config.cwd)
+        cwd = self.folder(wanted.cwd or self._config.cwd)
         if wanted.session is not None:
             path = self.file(wanted.session)
-            cwd = self._folder(self._cwd_of(path))
+            cwd = self.folder(self._cwd_of(path))
             target = replace(target, named=str(path))
         elif wanted.fork_of is not None:
             path = self.file(wanted.fork_of)
-            cwd = self._folder(self._cwd_of(path)) if wanted.cwd is None else cwd
+            cwd = self.folder(self._cwd_of(path)) if wanted.cwd is None else cwd
             target = replace(target, copy_of=str(path))
         settings = self._settings(cwd)
         narrowed = replace(
@@ -145,6 +150,7 @@ class SessionOpener:
         """A session by its id, or by a path below the session folders."""
         if "/" not in given:
             return self.find(given)
+        as_path("session", given)
         if not is_inside(given, [str(folder) for folder in self.folders()]):
             raise CommandError(f"session: {given} is not in a folder of sessions")
         return Path(given)
@@ -155,8 +161,9 @@ class SessionOpener:
             raise CommandError(f"session: {path} is not a session file")
         return header.cwd
 
-    def _folder(self, cwd: str) -> str:
-        """Check a working folder."""
+    def folder(self, cwd: str) -> str:
+        """Check a working folder: it must be below a root. Raises CommandError."""
+        as_path("cwd", cwd)
         if not os.path.isabs(cwd) or not is_inside(cwd, self._config.roots):
             raise CommandError(f"cwd: {cwd} is not below a folder that this host was started with (--root)")
         if not os.path.isdir(cwd):

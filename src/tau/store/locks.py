@@ -1,4 +1,4 @@
-"""Exclusive file locks, which the system releases when the process ends, however it ends.
+"""File locks, which the system releases when the process ends, however it ends.
 
 The only module of the store that differs between operating systems.
 """
@@ -22,7 +22,7 @@ if sys.platform == "win32":
             return False
         return True
 
-    surely_lock = lock
+    surely_lock = lock_shared = lock  # there are no shared locks
 
     def unlock(handle: int) -> None:
         """Does nothing: closing the file unlocks it."""
@@ -50,8 +50,18 @@ else:
             return True
         return True
 
+    def lock_shared(handle: int) -> bool:
+        """Lock an open file together with others that do so; False if a process holds it exclusively."""
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+        return True
+
     def surely_lock(handle: int) -> bool:
-        """The same, but False on a file system without locks."""
+        """Like `lock`, but False on a file system without locks."""
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

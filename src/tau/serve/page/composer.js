@@ -3,6 +3,7 @@
 import {make, picture} from "./transcript.js";
 
 const MAX_IMAGE_BYTES = 8 * 1024 * 1024;
+const MAX_IMAGES_BYTES = 23 * 1024 * 1024; // of one message: a third more in base64, and the host takes 32 MiB
 const MAX_ROWS = 60;
 const LEVELS = {
   off: "No thinking",
@@ -331,7 +332,12 @@ export class Composer {
       const session = this.#session;
       reader.onload = () => {
         if (session !== this.#session) return; // another session was chosen meanwhile
-        this.#images = [...this.#images, {data: reader.result.split(",")[1], mimeType: file.type, name: file.name}];
+        if (this.#images.reduce((sum, {size}) => sum + size, file.size) > MAX_IMAGES_BYTES) {
+          this.#actions.toast(`${file.name}: the images of a message may have 23 MB together.`, "error");
+          return;
+        }
+        const data = reader.result.split(",")[1];
+        this.#images = [...this.#images, {data, mimeType: file.type, name: file.name, size: file.size}];
         this.#showImages();
       };
       reader.readAsDataURL(file);

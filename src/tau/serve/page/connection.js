@@ -258,7 +258,9 @@ export class Connection {
   // Send a record that has no response. Returns false if it was not sent.
   send(record) {
     if (!this.#online || !this.#attached) return false;
-    if (this.#attached.answered) this.#socket.send(JSON.stringify({session: this.#attached.session, ...record}));
+    const line = JSON.stringify({session: this.#attached.session, ...record});
+    if (this.#isTooLong(line)) return false;
+    if (this.#attached.answered) this.#socket.send(line);
     else this.#attached.unsent.push(record);
     return true;
   }
@@ -341,7 +343,6 @@ export class Connection {
     this.hello = record.data;
     this.#online = true;
     this.#websocketWorks ||= !this.#viaHttp;
-    this.#delay = 0;
     const unanswered = [...this.#pending.values()];
     this.#status("online");
     if (this.#attached) this.#sendAttach();
@@ -393,8 +394,19 @@ export class Connection {
 
   #write(waiting) {
     const session = waiting.followed ? {session: this.#attached?.session} : {};
+    const line = JSON.stringify({...waiting.record, ...session});
+    if (this.#isTooLong(line)) {
+      const sentence = `Failed to parse command: the line is longer than ${this.hello.limits.line} bytes`;
+      return void this.#settle(waiting).reject(new Error(sentence));
+    }
     waiting.sent = true;
-    this.#socket.send(JSON.stringify({...waiting.record, ...session}));
+    this.#socket.send(line);
+  }
+
+  // The host closes a connection with such a message, and it would be repeated on the next one.
+  #isTooLong(line) {
+    const limit = this.hello.limits.line;
+    return line.length * 3 > limit && new TextEncoder().encode(line).length > limit; // a unit has at most three bytes
   }
 
   #settle(waiting) {
@@ -488,6 +500,7 @@ export class Connection {
     clearTimeout(this.#online ? this.#patience : null); // whatever arrives shows that the connection works
     if (record.type === "pong") return;
     record.receivedAt = receivedAt;
+    if (record.seq !== undefined) this.#delay = 0;
     if (record.type === "host_closing") this.#status("closing");
     const ofSession = record.seq !== undefined || record.type === "snapshot";
     if (ofSession && record.session !== this.#attached?.session) return; // of a session that was left
@@ -502,6 +515,7 @@ export class Connection {
     if (record.id === "ping") clearTimeout(this.#patience);
     const waiting = this.#pending.get(record.id);
     if (!waiting) return;
+    this.#delay = 0; // only a connection that was good for something ends the delays
     this.#settle(waiting);
     if (record.success) waiting.resolve(record.data);
     else waiting.reject(new Error(record.error));

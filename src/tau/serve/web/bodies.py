@@ -23,7 +23,7 @@ class BadBody(Exception):
 
 
 class ClientGone(Exception):
-    """The client closed the connection before its body was complete."""
+    """The client closed the connection before it was answered."""
 
 
 def deadline(start: float, received: int) -> float:

@@ -18,7 +18,6 @@ from tau.wire.lines import LineDecoder, LineTooLong
 
 NO_LIMIT = 2**62  # for lines of the channel itself
 _FIELD_ERROR = re.compile(r"[A-Za-z][\w.\[\]]*: ")
-_RESPONSE_TYPE = b'"type":"response"'
 
 
 class Answer(Record):
@@ -70,7 +69,7 @@ class Call:
     async def response(self) -> bytes | None:
         """The next response; events are skipped."""
         while (line := await self.line()) is not None:
-            if _RESPONSE_TYPE in line[:1000] and parse_answer(line).type == "response":
+            if is_response(line):
                 return line
         return None
 
@@ -92,9 +91,16 @@ class Call:
         await asyncio.wait({self._serving})
 
 
+def is_response(line: bytes) -> bool:
+    """True for a response. The type of an event is its first field, so events need no decoding."""
+    if line.startswith(b'{"type":'):
+        return line.startswith(b'{"type":"response"')
+    return parse_answer(line).type == "response"
+
+
 def parse_answer(line: bytes) -> Answer:
     try:
-        return decode(Answer, line)
+        return decode(Answer, line, nesting=None)  # a session tree is nested as deeply as the session is long
     except BadRecord:  # an event with fields of these names
         return Answer("")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from typing import Any
 
 from starlette.requests import Request
@@ -12,9 +12,11 @@ from starlette.responses import Response
 
 from tau.errors import CommandError
 from tau.records.base import BadRecord, encode, parse
+from tau.records.replies import Result
+from tau.serve.live_session import LiveSession
 from tau.serve.request_checks import media_type
-from tau.serve.web.bodies import read_body
-from tau.serve.web.calls import Call, parse_answer, status_of
+from tau.serve.web.bodies import ClientGone, Receive, read_body
+from tau.serve.web.calls import Answer, Call, parse_answer, status_of
 from tau.serve.web.replies import NDJSON, access_of, error_reply, failure_reply, json_reply
 from tau.serve.web.results import ResultWaiter
 from tau.serve.web.site import Site
@@ -68,10 +70,11 @@ class Commands:
     async def _one(self, call: Call, line: bytes, request: Request) -> Response:
         live = self._site.host.live(request.path_params["id"])
         place = 0 if live is None else live.stream.last  # for dialects whose responses have no `asOf`
-        await call.send(line)
         wait_s = preferred_wait(request.headers.get("prefer"))
-        waits = wait_s is not None and _is_prompt(line)
-        if not waits:
+        prompt = _prompt(line)
+        repeated = live is not None and prompt is not None and prompt.get("key") in live.keys
+        await call.send(line)
+        if prompt is None or wait_s is None:
             call.end_input()
         answer = await call.response()
         if answer is None:  # an answer to a dialog has no response
@@ -79,17 +82,48 @@ class Commands:
         parsed = parse_answer(answer)
         status = status_of(parsed)
         headers = {"retry_after": "1"} if status == 503 else {}
-        if not waits or wait_s is None or status != 200:
+        if prompt is None or wait_s is None or status != 200:
             return json_reply(answer, status, **headers)
         if live is None:
             return json_reply(answer, 202)
         with ResultWaiter(live, max(parsed.as_of, place)) as waiter:
+            if not waiter.settled and not _will_settle(live, prompt, parsed, repeated):
+                return json_reply(answer)
             try:
                 async with asyncio.timeout(wait_s):
-                    result = await waiter.result()
+                    result = await _unless_gone(request.receive, waiter.result())
             except (TimeoutError, CommandError):
                 return json_reply(answer, 202)
         return json_reply(result, preference_applied=f"wait={wait_s:g}")
+
+
+def _will_settle(live: LiveSession, prompt: dict[str, Any], answer: Answer, repeated: bool) -> bool:
+    """True if a prompt that was accepted has a run that goes on."""
+    data = parse(bytes(answer.data))
+    disposition = data.get("disposition") if isinstance(data, dict) else None  # not in all dialects
+    if disposition == "handled":
+        return False
+    if repeated and disposition != "queued":
+        return prompt["key"] in live.run_keys.values()
+    return live.streaming
+
+
+async def _unless_gone(receive: Receive, work: Coroutine[Any, Any, Result]) -> Result:
+    """Do this as long as the client is there. Raises ClientGone if it closes the connection first."""
+    doing, leaving = asyncio.ensure_future(work), asyncio.ensure_future(_end_of(receive))
+    try:
+        await asyncio.wait({doing, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not doing.done():
+            raise ClientGone
+        return doing.result()
+    finally:
+        doing.cancel()
+        leaving.cancel()
+
+
+async def _end_of(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 async def _answers(call: Call, body: bytes) -> AsyncIterator[bytes]:
@@ -135,12 +169,13 @@ def preferred_wait(value: str | None) -> float | None:
     return min(float(found[1]), MAX_WAIT_S) if found else None
 
 
-def _is_prompt(line: bytes) -> bool:
+def _prompt(line: bytes) -> dict[str, Any] | None:
+    """The fields of a prompt; None for another command."""
     try:
         value: Any = parse(line)
     except BadRecord:
-        return False
-    return isinstance(value, dict) and value.get("type") == "prompt"
+        return None
+    return value if isinstance(value, dict) and value.get("type") == "prompt" else None
 
 
 def _name(request: Request) -> str:

@@ -200,6 +200,10 @@ class LimitedWebSocket(WebSocketsSansIOProtocol):
             self.handshake_complete = True  # the client has left: uvicorn would log a missing answer
             raise ClientDisconnected
         await super().send(message)
+        if message["type"] == "websocket.http.response.body" and self.close_sent:
+            self.handshake_complete = (
+                True  # by a refusal, which uvicorn does not count and would log as a missing answer
+            )
 
     def write_text(self, data: memoryview) -> bool:
         """Send a text message. False if the client has to read before the next one.

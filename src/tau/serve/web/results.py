@@ -48,6 +48,10 @@ class ResultWaiter:
             if self._settled.done():
                 return
 
+    @property
+    def settled(self) -> bool:
+        return self._settled.done()
+
     async def result(self) -> Result:
         await self._settled
         self._summary.denials = list(self._live.handle.denials)[self._denials :]

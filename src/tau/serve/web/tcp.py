@@ -92,16 +92,8 @@ def parse_address(text: str) -> Address:
 
 def check_address(address: Address, public: str | None, *, insecure_lan: bool) -> None:
     """Tokens must not cross a network without TLS. Raises UsageError."""
-    if public is not None:
-        parts = urlsplit(public)
-        if (
-            parts.scheme != "https"
-            or not parts.hostname
-            or parts.query
-            or parts.fragment
-            or parts.path not in ("", "/")
-        ):
-            raise UsageError(f"--public-url needs the https URL of the reverse proxy, without a path; not {public!r}")
+    if public is not None and not _is_public_url(public):
+        raise UsageError(f"--public-url needs the https URL of the reverse proxy, without a path; not {public!r}")
     if address.is_loopback or public is not None or insecure_lan:
         return
     raise UsageError(
@@ -109,6 +101,15 @@ def check_address(address: Address, public: str | None, *, insecure_lan: bool) -
         " the token and run commands as you. Keep 127.0.0.1 and use ssh -L, or put a reverse proxy with TLS in front"
         " and name it with --public-url https://…. In a network where you trust everyone: --insecure-lan."
     )
+
+
+def _is_public_url(url: str) -> bool:
+    try:
+        allowed_names([url])
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    return parts.scheme == "https" and not parts.query and not parts.fragment and parts.path in ("", "/")
 
 
 def names(address: Address, port: int, public: str | None) -> Allowed:

@@ -90,11 +90,19 @@ class Transcript:
         """Files of the project folder that match `query`, the best first. Folders end with a slash."""
         if not access_of(request).allows("drive"):
             return error_reply(403, "This credential does not allow it.")
+        live = self._site.host.live(request.path_params["id"])
         try:
             log = await self._read_log(request.path_params["id"])
         except CommandError as error:
             return failure_reply(Answer("response", False, error=str(error)))
-        index = self._index(log.header.cwd)
+        if live is None:
+            try:  # the file may be of any folder of the user
+                cwd = await asyncio.to_thread(self._site.host.opener.folder, log.header.cwd)
+            except CommandError as error:
+                return error_reply(403, str(error))
+        else:
+            cwd = live.cwd
+        index = self._index(cwd)
         wanted = request.query_params.get("query", "")
         found = await run_in_thread(lambda: _search(index, wanted), "file completion")
         return json_reply({"files": found})
