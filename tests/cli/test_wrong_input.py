@@ -103,6 +103,7 @@ CASES = {
     "an unknown sandbox": Wrong(
         [*DEMO, "--sandbox", "zork", "hi"], 'There is no sandbox "zork". There are: workspace, strict.'
     ),
+    "an empty sandbox": Wrong([*DEMO, "--sandbox", "", "hi"], 'There is no sandbox "". There are: workspace, strict.'),
     "a schema that is missing": Wrong(
         [*DEMO, "--output-schema", "no.json", "hi"], "--output-schema no.json: No such file or directory"
     ),
