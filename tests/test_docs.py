@@ -54,6 +54,12 @@ def test_every_table_has_its_place() -> None:
     }
 
 
+def test_the_readme_counts_the_examples() -> None:
+    rows = re.findall(r"^\| \[", (FOLDER.parent / "examples" / "README.md").read_text(), re.MULTILINE)
+    words = ["twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty"]
+    assert f"has {words[len(rows) - 12]} programs" in (FOLDER.parent / "README.md").read_text()
+
+
 def test_every_setting_says_what_it_means() -> None:
     assert [setting for setting, *_, meaning in settings_rows(Settings) if not meaning] == []
 

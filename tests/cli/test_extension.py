@@ -19,7 +19,7 @@ def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 def test_the_starter_can_be_loaded_and_does_what_it_says(tmp_path: Path) -> None:
     done = run(tmp_path, "extension", "new", "my-first")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == "Wrote my-first.py. Try it: tau --mode rpc -e my-first.py\n"
+    assert done.stdout == "Wrote my-first.py. Try it: tau -e my-first.py\n"
     greet = {"blocks": [{"tool": "my_first_greet", "arguments": {"who": "you"}}]}
     with Agent(tmp_path / "agent", greet, {"text": "ok"}, args=["-e", str(tmp_path / "my-first.py")]) as agent:
         ended = [event for event in agent.prompt("go") if event["type"] == "tool_execution_end"]

@@ -51,6 +51,12 @@ def test_a_flag_that_needs_a_value_says_so() -> None:
         parse(["--mode", "rpc", "--model"])
 
 
+@pytest.mark.parametrize("word", ["--approve=false", "-a=0", "--no-session=", "--no-approve=false"])
+def test_a_switch_with_a_value_is_refused(word: str) -> None:
+    with pytest.raises(UsageError, match=r"--(no-)?(approve|session) takes no value: give it alone"):
+        parse(["--mode", "rpc", word])
+
+
 def test_every_name_means_one_thing() -> None:
     names = [name for flag in FLAGS for name in (flag.name, flag.short) if name]
     assert len(set(names)) == len(names)

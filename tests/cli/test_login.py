@@ -169,10 +169,11 @@ def test_a_wrong_command_line_ends_with_2(desk: Desk, words: list[str]) -> None:
     assert desk.run(*words)[0] == 2
 
 
-def test_at_a_terminal_the_key_is_not_echoed(desk: Desk) -> None:
+def type_key(desk: Desk, keys: bytes, *words: str) -> tuple[int, bytes]:
+    """Run the program at a terminal and type this when it asks for the key. Returns the exit code and the screen."""
     main, terminal = pty.openpty()
     process = subprocess.Popen(
-        [*TAU, "--offline", "login", "openai"],
+        [*TAU, *words],
         cwd=desk.folder / "work",
         env=desk.environment,
         stdin=terminal,
@@ -185,16 +186,32 @@ def test_at_a_terminal_the_key_is_not_echoed(desk: Desk) -> None:
     shown = b""
     while b"(not shown): " not in shown:
         shown += os.read(main, 4096)
-    os.write(main, b"sk-typed-key-0001\n")
+    os.write(main, keys)
     try:
         while chunk := os.read(main, 4096):
             shown += chunk
     except OSError:  # the program has ended
         pass
-    assert process.wait(30) == 0
+    code = process.wait(30)
     os.close(main)
+    return code, shown
+
+
+def test_at_a_terminal_the_key_is_not_echoed(desk: Desk) -> None:
+    code, shown = type_key(desk, b"sk-typed-key-0001\n", "--offline", "login", "openai")
+    assert code == 0
     assert b"sk-typed" not in shown
     assert desk.stored["openai"]["key"] == "sk-typed-key-0001"
+
+
+@pytest.mark.parametrize("words", [["login", "openai"], ["acp", "--setup", "openai"]])
+def test_the_end_of_input_instead_of_a_key_stores_nothing(desk: Desk, words: list[str]) -> None:
+    code, shown = type_key(desk, b"\x04", "--offline", *words)
+    assert (code, shown.split(b"\r\n")[-3:]) == (
+        1,
+        [b"API key for openai (not shown): ", b"Error: There is no key: nothing was stored.", b""],
+    )
+    assert not desk.auth.exists()
 
 
 def test_logout_removes_one_entry_and_names_another_source(desk: Desk) -> None:

@@ -78,7 +78,7 @@ def test_a_server_is_added_listed_called_and_removed(tmp_path: Path, tau_mcp: Ru
     called = tau_mcp("call", "demo", "echo", '{"text": "hi"}')
     assert json.loads(called.stdout)["content"] == [{"type": "text", "text": "hi"}]
     assert tau_mcp("call", "demo", "fail").returncode == 1
-    assert "It has: echo, fail" in tau_mcp("call", "demo", "nothing").stderr
+    assert "Error: demo: There is no tool nothing. It has: echo, fail" in tau_mcp("call", "demo", "nothing").stderr
     assert "cached, 2 tools" in tau_mcp("list").stdout
     assert tau_mcp("remove", "demo").returncode == 0
     assert servers(tmp_path) == {}
@@ -159,6 +159,16 @@ def test_servers_of_another_program_are_copied(tmp_path: Path, tau_mcp: Run) -> 
         (["add", "x", "--url", "nonsense"], "http"),
         (["add", "x", "--env", "A", "--", "y"], "NAME=VALUE"),
         (["add", "x", "--flag", "--", "y"], "--flag"),
+        (["add", "x", "--url", "https://a/", "--env", "A=b"], "--env is for a server with a command, after --."),
+        (["add", "x", "--url", "https://a/", "--cwd", "/"], "--cwd is for a server with a command, after --."),
+        (["add", "x", "--header", "A=b", "--", "y"], "--header is for a server with --url."),
+        (["add", "x", "--bearer-token-env-var", "T", "--", "y"], "--bearer-token-env-var is for a server with --url."),
+        (["add", "x", "--oauth-client-id", "i", "--", "y"], "--oauth-client-id is for a server with --url."),
+        (["add", "--from", "f", "--env", "A=b"], "leave out --env"),
+        (["add", "--from", "f", "--exposure", "hidden"], "leave out --exposure"),
+        (["add", "--from", "f", "--url", "https://a/"], "leave out --url"),
+        (["add", "--from", "f", "x", "--", "y"], "leave out a command"),
+        (["call", "x", "y", "--", "{}"], "takes nothing after --"),
         (["nothing"], "There is no command"),
         (["call", "x", "y", "{"], "not JSON"),
         (["call", "x", "y"], 'no MCP server "x"'),
@@ -168,6 +178,36 @@ def test_servers_of_another_program_are_copied(tmp_path: Path, tau_mcp: Run) -> 
 def test_mistakes_are_explained(tau_mcp: Run, words: list[str], reason: str) -> None:
     done = tau_mcp(*words)
     assert done.returncode == 2 and reason in done.stderr
+
+
+@pytest.mark.parametrize("words", [["add", "x", "--", "y"], ["remove", "x"]])
+def test_a_file_with_a_mistake_is_named_and_stays_as_it_is(tmp_path: Path, tau_mcp: Run, words: list[str]) -> None:
+    file = tmp_path / "agent" / "mcp.json"
+    file.write_text('{"mcpServers": {}\n "x": 1}')
+    done = tau_mcp(*words)
+    assert done.returncode == 1 and file.read_text() == '{"mcpServers": {}\n "x": 1}'
+    assert done.stderr.startswith(f"Error: {file} is not valid JSON: ") and "; correct it first." in done.stderr
+
+
+def test_a_path_in_the_working_folder_gets_a_warning_in_the_file_of_the_user(tmp_path: Path, tau_mcp: Run) -> None:
+    (tmp_path / "work" / "x.py").write_text("")
+    warning = "Warning: x.py is relative to this folder, so notes starts only here. "
+    assert tau_mcp("add", "notes", "--", "python3", "x.py").stderr.startswith(warning)
+    assert tau_mcp("add", "notes", "--", "./x.py").stderr.startswith(warning.replace("x.py", "./x.py"))
+    for words in (["python3", str(tmp_path / "work" / "x.py")], ["npx", "-y", "server", "."], ["x.py"]):
+        assert tau_mcp("add", "notes", "--", *words).stderr == ""
+    assert tau_mcp("add", "notes", "-l", "--", "python3", "x.py").stderr == ""
+    assert tau_mcp("add", "notes", "--cwd", str(tmp_path / "work"), "--", "python3", "x.py").stderr == ""
+
+
+def test_arguments_of_a_call_are_checked_before_the_server_gets_them(tmp_path: Path, tau_mcp: Run) -> None:
+    journal = tmp_path / "journal"
+    entry = {"demo": server_entry(tools=["echo", "reject"], journal=str(journal))}
+    (tmp_path / "agent" / "mcp.json").write_text(json.dumps({"mcpServers": entry}))
+    done = tau_mcp("call", "demo", "echo", '{"text": ["a"]}')
+    assert (done.returncode, done.stderr) == (2, "demo: the arguments do not fit echo: text: must be string")
+    assert "tools/call" not in journal.read_text()
+    assert tau_mcp("call", "demo", "reject").stderr.startswith("Error: demo: ")
 
 
 def test_an_invalid_entry_is_named_with_its_line(tmp_path: Path, tau_mcp: Run) -> None:

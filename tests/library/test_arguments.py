@@ -123,6 +123,18 @@ def test_errors_name_parameters_not_flags(tmp_path: Path, options: dict[str, Any
 
 
 @pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ({"session": "a.jsonl", "resume": True}, "session or resume"),
+        ({"session": "01a1d", "session_id": "x"}, "session or session_id"),
+        ({"session": True, "resume": True, "fork_of": "x"}, "resume or fork_of"),
+    ],
+)
+def test_two_choices_of_a_session_are_refused(tmp_path: Path, options: dict[str, Any], names: str) -> None:
+    assert refused(tmp_path, **options) == f"Give {names}, but not both: each chooses a session."
+
+
+@pytest.mark.parametrize(
     ("name", "options"),
     [
         ("model", {"script": None, "model": "nosuchmodel"}),

@@ -278,6 +278,48 @@ def test_a_signature_may_come_with_the_start_of_thinking(
     assert reading.told[-1].message.content == [Thinking("hm", signature)]
 
 
+@pytest.mark.parametrize(
+    ("begin", "pieces", "content"),
+    [
+        (
+            start(0, type="tool_use", id="t", name="ls", input={}),
+            [delta(0, "input_json", partial_json=piece) for piece in ('{"path":', '"sub"}')],
+            [ToolCall("t", "ls", {"path": "sub"})],
+        ),
+        (start(0, type="text", text=""), [delta(0, "text", text=piece) for piece in ("Hel", "lo")], [Text("Hello")]),
+    ],
+    ids=["call", "text"],
+)
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_a_signature_in_another_block_than_thinking_changes_nothing(
+    begin: bytes, pieces: list[bytes], content: list[Any], at: int
+) -> None:
+    signed = [*pieces[:at], delta(0, "signature", signature="c2ln"), *pieces[at:]]
+    assert read([BEGIN, begin, *signed, stop(0), *finish("tool_use")]).told[-1].message.content == content
+
+
+def test_a_signature_without_a_block_does_not_hide_the_text_after_it() -> None:
+    stream = [BEGIN, delta(0, "signature", signature="c2ln"), delta(0, "text", text="hi"), *finish()]
+    assert read(stream).told[-1].message.text == "hi"
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [stop(0), delta(0, "input_json", partial_json='{"path": "sub"}')],
+        [delta(0, "text", text="x"), delta(0, "input_json", partial_json='{"path": "sub"}')],
+        [delta(0, "text", text="x"), stop(0), delta(0, "input_json", partial_json='{"path": "sub"}')],
+        [delta(0, "thinking", thinking="x"), delta(0, "input_json", partial_json='{"path": "sub"}')],
+        [delta(0, "weather", partial_json='{"path": "sub"}')],
+    ],
+    ids=["ended", "text", "ended text", "thinking", "unknown"],
+)
+def test_arguments_that_do_not_reach_their_call_are_an_error(pieces: list[bytes]) -> None:
+    begin = start(0, type="tool_use", id="t", name="ls", input={})
+    with pytest.raises(ModelError, match="malformed content_block_delta event"):
+        read([BEGIN, begin, *pieces, stop(0), *finish("tool_use")])
+
+
 def test_text_that_comes_with_the_start_of_a_block_is_taken() -> None:
     reading = read([BEGIN, start(0, type="text", text="Hel"), delta(0, "text", text="lo"), stop(0), *finish()])
     assert reading.told[-1].message.text == "Hello"

@@ -269,6 +269,26 @@ def test_without_a_terminal_each_line_is_a_prompt_and_the_answers_are_printed(tm
 
 
 @pytest.mark.process
+def test_a_mistake_is_one_clear_line(tmp_path: Path) -> None:
+    host = HostProcess(tmp_path)
+
+    def mistake(*arguments: str, cwd: Path = host.cwd) -> str:
+        command = [*TAU, "attach", *arguments]
+        done = subprocess.run(command, env=host.env, cwd=cwd, capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stdout) == (2, ""), done.stderr
+        return done.stderr
+
+    nobody = f"Error: No host listens at {host.url}. Start one with `tau serve`.\n"
+    assert [mistake("--open"), mistake("01a1d000")] == [nobody, nobody]
+    with host:
+        assert mistake("--open", "--model", "sonnt").startswith('Error: Model "sonnt" not found.')
+        assert mistake("--open", "--thinking", "hgih") == "Error: thinking: invalid enum value 'hgih'\n"
+        assert mistake("--open", "--tools", "red") == "Error: tools: this host does not offer red\n"
+        assert mistake("--open", "--sandbox", "foo") == "Error: sandbox: invalid enum value 'foo'\n"
+        assert mistake("--open", cwd=Path("/")).startswith("Error: cwd: / is not below a folder")
+
+
+@pytest.mark.process
 def test_tau_attach_at_a_terminal(tmp_path: Path) -> None:
     with HostProcess(tmp_path, {"text": "From the host."}) as host:
         with Terminal([*TAU, "attach", "--open"], env=host.env, cwd=str(host.cwd), rows=30, cols=100) as terminal:

@@ -830,6 +830,15 @@ def test_a_session_is_named_by_its_path_or_the_beginning_of_its_id(tmp_path: Pat
         assert messages(new) == [("user", "here"), ("assistant", "ok")]
 
 
+def test_a_session_that_is_named_wins_over_the_last_one_as_in_pi(tmp_path: Path) -> None:
+    with Agent(tmp_path) as agent:
+        agent.prompt("the last")
+    named = tmp_path / "named.jsonl"
+    with Agent(tmp_path, args=["--continue", "--session", str(named)]) as agent:
+        agent.prompt("here")
+    assert messages(named) == [("user", "here"), ("assistant", "ok")]
+
+
 def test_a_session_may_have_an_id_of_ones_own(tmp_path: Path) -> None:
     for turn in range(2):
         with Agent(tmp_path, args=["--session-id", "my.own-id_1"]) as agent:

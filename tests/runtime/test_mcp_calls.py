@@ -42,6 +42,28 @@ def test_results_of_every_kind_reach_the_model(tmp_path: Path, era: str) -> None
     assert run.states == [("s", "starting"), ("s", "ready")]
 
 
+@pytest.mark.parametrize("text", [{"text": "short"}, {}], ids=["with text", "without"])
+def test_large_structured_content_and_metadata_are_in_files_instead_of_the_details(
+    tmp_path: Path, text: dict[str, str]
+) -> None:
+    call = ("mcp__s__structured", {"bytes": 1024 * 1024, **text})
+    [found] = asyncio.run(results(tmp_path, {"s": server_entry(tools=["structured"])}, call)).called
+    notes = [note.partition(",")[0] for note in found.details["mcp"]["notes"]]
+    assert notes == ["structuredContent is left out", "_meta is left out"]
+    assert set(found.details["mcp"]) == {"server", "tool", "notes"} | (set() if text else {"file"})
+    assert len(found.text) < 52_000
+    meta, *rest = found.text.split("\n")
+    assert meta.startswith("[_meta, 1.0MB: ")
+    assert json.loads(Path(meta[:-1].rpartition(": ")[2]).read_text()) == {"m": "y" * 1024 * 1024}
+    if text:
+        structured = Path(rest[0][:-1].rpartition(": ")[2])
+        assert rest[0].startswith("[structuredContent, 1.0MB: ") and rest[1:] == ["short"]
+        assert json.loads(structured.read_text()) == {"answer": "x" * 1024 * 1024}
+    else:
+        whole = Path(found.details["mcp"]["file"]).read_text().splitlines()
+        assert json.loads(whole[1]) == {"answer": "x" * 1024 * 1024}
+
+
 @ERAS
 def test_a_question_of_a_server_is_a_dialog_per_field(tmp_path: Path, era: str) -> None:
     schema = {

@@ -162,6 +162,14 @@ async def test_a_client_cannot_widen_what_the_settings_allow(tmp_path: Path) -> 
     assert "requires strict" in (await client.ask("open_session", sandbox="workspace"))["error"]
 
 
+async def test_a_host_with_an_empty_sandbox_opens_no_session(tmp_path: Path) -> None:
+    host = make_host(tmp_path, sandbox="")
+    client = Client(host)
+    await client.hello()
+    assert 'There is no sandbox ""' in (await client.ask("open_session"))["error"]
+    assert host.sessions == []
+
+
 @pytest.mark.promise("N13")
 async def test_tools_that_the_host_does_not_offer_cannot_be_added_later(tmp_path: Path) -> None:
     host = make_host(tmp_path, settings={"defaultTools": ["read"]})

@@ -33,7 +33,7 @@ DESCRIPTIONS = {
     "wait": ("Wait, with progress.", {"steps": {"type": "integer"}, "seconds": {"type": "number"}}),
     "image": ("An image.", {}),
     "audio": ("A sound.", {}),
-    "structured": ("Structured content.", {}),
+    "structured": ("Structured content.", {"bytes": {"type": "integer"}, "text": {"type": "string"}}),
     "resource": ("Embedded resources and links.", {}),
     "long": ("A long text.", {"bytes": {"type": "integer"}}),
     "fail": ("Fails.", {}),
@@ -240,7 +240,10 @@ class Server:
         self.result(id, {"content": [{"type": "audio", "data": data, "mimeType": "audio/wav"}]})
 
     def tool_structured(self, id: Any, arguments: dict[str, Any], params: dict[str, Any]) -> None:
-        self.result(id, {"content": [], "structuredContent": {"answer": 42}})
+        large = {"_meta": {"m": "y" * arguments["bytes"]}} if "bytes" in arguments else {}
+        answer = "x" * arguments["bytes"] if large else 42
+        text = [{"type": "text", "text": arguments["text"]}] if large and "text" in arguments else []
+        self.result(id, {"content": text, "structuredContent": {"answer": answer}, **large})
 
     def tool_resource(self, id: Any, arguments: dict[str, Any], params: dict[str, Any]) -> None:
         embedded = {"type": "resource", "resource": {"uri": "demo://text", "text": "inside"}}

@@ -54,9 +54,11 @@ def project(folder: Path) -> Path:
 
 def test_trust_lists_the_files_and_a_yes_takes_effect_at_once(tmp_path: Path) -> None:
     project(tmp_path)
+    (tmp_path / "work" / ".mcp.json").write_text('{"mcpServers": {"notes": {"command": "run-notes"}}}')
     with Interface(tmp_path) as tau:
         tau.start().send("/trust")
         tau.wait(".pi/settings.json")
+        tau.wait("notes: run-notes  (.mcp.json)")
         tau.wait("→ Do not trust this project")
         tau.press("up")
         tau.wait("→ Trust these files")

@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
+from typing import Any, TypeVar
 
 from tau.cli.connect import open_fields, read_token
 from tau.cli.flags import ParsedArguments, parse
 from tau.cli.session_options import create_factory
 from tau.client.addresses import find_address
+from tau.client.errors import AgentGone
 from tau.client.host import HostClient
 from tau.client.opening import Target, open_command, open_session
 from tau.core.text.terminal_text import escape_for_display
-from tau.errors import UsageError
+from tau.errors import CommandError, UsageError
 from tau.records.host_events import HostSessionRow
 from tau.runtime.app.factory import SessionFactory
 from tau.runtime.terminal import say
@@ -25,6 +27,7 @@ WHICH_SESSION = (
 NO_SESSIONS = "The host has no sessions. `tau attach --open` opens one."
 TITLE_CHARACTERS = 60
 MIN_ID_LENGTH = 8
+Answer = TypeVar("Answer")
 
 
 def choose(arguments: ParsedArguments) -> tuple[Target, SessionFactory, bool]:
@@ -41,16 +44,24 @@ def choose(arguments: ParsedArguments) -> tuple[Target, SessionFactory, bool]:
     address = find_address(url, token)
     session: str | None
     if "open" in flags:
-        session = asyncio.run(open_session(address, open_command(open_fields(flags)))).session
+        session = _ask_host(open_session(address, open_command(open_fields(flags)))).session
     else:
         session = words[0] if words else None
-    rows = asyncio.run(_sessions(url, token))
+    rows = _ask_host(_sessions(url, token))
     if session is None:
         session = _ask(rows)
     row = next((row for row in rows if row.id.startswith(session)), None)
     if row is not None and os.path.isdir(row.cwd):
         os.chdir(row.cwd)  # names of files are completed where the session works
     return Target(address, session if row is None else row.id, None), _factory(), not at_terminal or _simple(flags)
+
+
+def _ask_host(question: Coroutine[Any, Any, Answer]) -> Answer:
+    """Ask the host something. Raises UsageError if it is not running, or refuses."""
+    try:
+        return asyncio.run(question)
+    except (AgentGone, CommandError) as error:
+        raise UsageError(str(error)) from None
 
 
 def _simple(flags: Mapping[str, str]) -> bool:

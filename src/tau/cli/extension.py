@@ -9,10 +9,10 @@ from tau.cli.flags import ParsedArguments
 from tau.errors import UsageError
 from tau.runtime.terminal import say
 
-USAGE = 'Usage: tau extension new NAME. It writes NAME.py here; try it with "tau --mode rpc -e NAME.py".'
+USAGE = 'Usage: tau extension new NAME. It writes NAME.py here; try it with "tau -e NAME.py".'
 STARTER = '''"""{title}: what this extension is for.
 
-Try it with  tau --mode rpc -e {file}  and move it to ~/.pi/agent/extensions (for you, everywhere) or
+Try it with  tau -e {file}  and move it to ~/.pi/agent/extensions (for you, everywhere) or
 to .pi/extensions (for everyone who trusts the project). docs/extensions.md describes the whole API.
 """
 
@@ -59,5 +59,5 @@ def main(arguments: ParsedArguments) -> int:
         raise UsageError(f"{file} already exists") from None
     except OSError as error:
         raise UsageError(f"{file} cannot be written: {error.strerror}") from None
-    say(f"Wrote {file}. Try it: tau --mode rpc -e {file}")
+    say(f"Wrote {file}. Try it: tau -e {file}")
     return 0

@@ -14,12 +14,15 @@ from tau.errors import UsageError
 class Flag:
     """A command-line flag. A plain class: to create a NamedTuple takes ten times as long."""
 
-    def __init__(self, name: str, short: str, value: str, help: str, several: bool = False) -> None:
+    def __init__(
+        self, name: str, short: str, value: str, help: str, several: bool = False, optional: bool = False
+    ) -> None:
         self.name = name
         self.short = short
         self.value = value  # name of the value in --help, or the possible values; empty for a switch
         self.help = help  # empty: accepted for compatibility with clients of other versions, without effect
         self.several = several  # may be repeated; all values are used
+        self.optional = optional  # a switch that may have a value after "="
 
 
 GROUPS: dict[str, tuple[Flag, ...]] = {
@@ -36,7 +39,7 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
         Flag("models", "", "A,B", "models for cycle_model"),
         Flag("api-key", "", "KEY", "API key for the chosen model's provider, for this process only"),
         Flag("thinking", "", "LEVEL", "off, minimal, low, medium, high, xhigh or max"),
-        Flag("list-models", "", "", "list the available models; words after it filter the list"),
+        Flag("list-models", "", "", "list the available models; words after it filter the list", optional=True),
         Flag("script", "", "FILE", "script with the answers of --model scripted"),
     ),
     "tools": (
@@ -177,6 +180,8 @@ def parse(argv: list[str]) -> ParsedArguments:
             if rest and not equals and not rest[0].startswith("-"):
                 arguments.after[name] = len(arguments.words)
             continue
+        if equals and not (flag.value or flag.optional):
+            raise UsageError(f"--{flag.name} takes no value: give it alone, or leave it out")
         if flag.value and not equals:
             if not rest:
                 raise UsageError(f"{word} needs a value: {flag.value}")

@@ -92,7 +92,11 @@ def _read_key(provider: str, *, at_a_terminal: bool) -> str:
 
     if variable := key_variable(provider):
         say(f"Instead of storing a key, you can set the variable {variable}.")
-    return getpass(f"API key for {provider} (not shown): ").strip()
+    try:
+        return getpass(f"API key for {provider} (not shown): ").strip()
+    except EOFError:  # Ctrl+D
+        say()
+        return ""
 
 
 def _log_in(logins: Logins, provider: str, *, by_device: bool) -> int:

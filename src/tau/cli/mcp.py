@@ -43,6 +43,8 @@ def main(argv: list[str]) -> int:
     split = words.index("--") if "--" in words else len(words)
     arguments = _parser(name).parse_args(words[:split])
     arguments.command = words[split + 1 :]
+    if "--" in words and name != "add":
+        raise UsageError(f"tau mcp {name} takes nothing after --.")
     run = import_module(COMMANDS[name]).__dict__[f"run_{name}"]
     try:
         code: int = run(arguments)

@@ -20,6 +20,10 @@ from tau.store.mcp import remove_server, set_server
 from tau.store.paths import agent_dir, working_folder
 from tau.wire.comments import strip_comments
 
+FOR_COMMANDS = ("--env", "--cwd")
+FOR_ADDRESSES = ("--header", "--bearer-token-env-var", "--oauth-client-id")
+FOR_ANY = ("--exposure", "--description")
+
 
 def run_add(arguments: Namespace) -> int:
     path = _file(arguments)
@@ -29,6 +33,11 @@ def run_add(arguments: Namespace) -> int:
     for name, entry in entries.items():
         set_server(path, name, entry)
         say(f"{name} is in {path}.")
+        if not arguments.local and (relative := _relative_file(entry)):
+            complain(
+                f"Warning: {relative} is relative to this folder, so {name} starts only here. "
+                "Give the whole path, or add the server to this project with -l."
+            )
     if arguments.local:
         say("The servers of a project start when it is trusted: `tau trust`.")
     return 0
@@ -56,6 +65,8 @@ def _name(arguments: Namespace) -> str:
 def _entry(arguments: Namespace) -> dict[str, Any]:
     if bool(arguments.command) == bool(arguments.url):
         raise UsageError("A server has either a command, after --, or --url.")
+    if wrong := _given(arguments, FOR_ADDRESSES if arguments.command else FOR_COMMANDS):
+        raise UsageError(f"{wrong[0]} is for a server with {'--url' if arguments.command else 'a command, after --'}.")
     entry: dict[str, Any] = {}
     if arguments.command:
         program, *words = arguments.command
@@ -73,10 +84,23 @@ def _entry(arguments: Namespace) -> dict[str, Any]:
             entry["headers"] = headers
         if arguments.oauth_client_id:
             entry["oauth"] = {"clientId": arguments.oauth_client_id}
-    for field in ("exposure", "description"):
-        if getattr(arguments, field):
-            entry[field] = getattr(arguments, field)
+    for flag in _given(arguments, FOR_ANY):
+        entry[flag[2:]] = getattr(arguments, flag[2:])
     return entry
+
+
+def _given(arguments: Namespace, flags: tuple[str, ...]) -> list[str]:
+    return [flag for flag in flags if getattr(arguments, flag[2:].replace("-", "_"))]
+
+
+def _relative_file(entry: Mapping[str, Any]) -> str | None:
+    """A file in the command line of a server that is found only in the working folder."""
+    program, *words = [entry.get("command", ""), *entry.get("args", ())]
+    if os.path.isabs(os.path.expanduser(entry.get("cwd", ""))):
+        return None
+    candidates = [*([program] if "/" in program else []), *words]
+    here = (word for word in candidates if not os.path.isabs(word) and not word.startswith("~/"))
+    return next((word for word in here if os.path.isfile(os.path.join(working_folder(), word))), None)
 
 
 def _pairs(flag: str, given: list[str]) -> dict[str, str]:
@@ -102,6 +126,10 @@ class _AnyVariable(dict[str, str]):
 
 
 def _imported(arguments: Namespace) -> dict[str, dict[str, Any]]:
+    wrong = _given(arguments, ("--url", *FOR_COMMANDS, *FOR_ADDRESSES, *FOR_ANY))
+    if wrong or arguments.command:
+        given = wrong[0] if wrong else "a command"
+        raise UsageError(f"With --from, servers are copied as they are: name them or not, and leave out {given}.")
     path = Path(os.path.expanduser(arguments.source))
     data = read_small(path, 64 * 1024 * 1024)
     try:

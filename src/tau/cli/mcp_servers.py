@@ -9,6 +9,7 @@ from argparse import Namespace
 from collections.abc import Iterable
 from typing import Any
 
+from tau.core.checks.schema import check_arguments
 from tau.core.conversation.tokens import CHARS_PER_TOKEN
 from tau.errors import UsageError
 from tau.mcp.config import ServerConfig
@@ -20,6 +21,7 @@ from tau.runtime.app.mcp_program import McpProgram
 from tau.runtime.mcp.connection import RequestOptions
 from tau.runtime.mcp.leftovers import leftover_processes
 from tau.runtime.mcp.server import STOP_GRACE_S
+from tau.runtime.mcp.tools import checked_schema
 from tau.runtime.terminal import complain, emit, say
 from tau.store.paths import agent_dir, working_folder
 
@@ -168,8 +170,13 @@ async def _call(program: McpProgram, config: ServerConfig, tool: str, arguments:
         tools = server.listing.tools if server.listing is not None else []
         definition = next((one for one in tools if one.name == tool), None)
         if definition is None:
-            raise McpError(f"{config.name} has no tool {tool}. It has: {', '.join(one.name for one in tools)}")
+            raise McpError(f"There is no tool {tool}. It has: {', '.join(one.name for one in tools)}")
+        checked, problems = check_arguments(checked_schema(definition), arguments)
+        if problems:
+            raise UsageError(f"{config.name}: the arguments do not fit {tool}: {'; '.join(problems)}")
         options = RequestOptions(config.timeout, config.max_timeout, schema=definition.input_schema)
-        return await server.call("tools/call", {"name": tool, "arguments": arguments}, options)
+        return await server.call("tools/call", {"name": tool, "arguments": checked}, options)
+    except McpError as error:
+        raise McpError(f"{config.name}: {error}") from None
     finally:
         await server.close(STOP_GRACE_S)

@@ -123,17 +123,23 @@ class Reader:
     def _any_block_delta(self, event: dict[str, Any]) -> Sequence[ModelResult]:
         delta = require_object(event.get("delta"), "delta")
         kind = delta.get("type") or next((kind for kind, (name, _) in DELTA_FIELDS.items() if name in delta), None)
+        index = as_index(event.get("index"))
+        if index is None:
+            index = self._last if self._last in self._place else self._last + 1
         if not isinstance(kind, str) or kind not in DELTA_FIELDS:
+            if delta.get("partial_json") and self._kind.get(index) == "tool_use":
+                raise BadField(f"a delta of the unknown type {kind!r} has arguments of a call")
             return ()
         field, block = DELTA_FIELDS[kind]
         if delta.get(field, "") is None:
             return ()
         piece = require_text(delta.get(field), f"delta.{field}")
-        index = as_index(event.get("index"))
-        if index is None:
-            index = self._last if self._last in self._place else self._last + 1
+        if kind == "signature_delta" and (self._place.get(index) is None or self._kind[index] != "thinking"):
+            return ()  # it signs nothing: the block that has this index goes on
         opened: Sequence[ModelResult] = ()
         if index not in self._place:
+            if kind == "input_json_delta" and piece.strip() and index <= self._last:
+                raise BadField(f"there are more arguments for the call with the index {index}, which has ended")
             opened = () if index <= self._last else self._open_unstarted(index, kind)
         elif self._place[index] is not None and self._kind[index] != block:
             opened = [*self._close(index), *self._open_unstarted(index, kind)]
@@ -147,9 +153,7 @@ class Reader:
             return self._open_text("text", index, None)
         if kind == "thinking_delta":
             return self._open_text("thinking", index, None)
-        if kind == "input_json_delta":
-            raise BadField(f"there is no content_block_start of a call with the index {index}")
-        return ()
+        raise BadField(f"there is no content_block_start of a call with the index {index}")
 
     def _add(self, index: int, place: int, kind: str, piece: str) -> Sequence[ModelResult]:
         if kind == "signature_delta":

@@ -123,11 +123,16 @@ def merge_layers(
 def _merged(
     known: ServerConfig | None, name: str, entry: Any, source: Source, environment: Mapping[str, str], home: str
 ) -> ServerConfig | None:
-    if isinstance(entry, Mapping) and entry and set(entry) <= OVERLAY_FIELDS:
+    if is_overlay(entry):
         if known is None:  # it turns off a server that is not configured here
             return None
         return _visibility(entry, known)
     return parse_entry(name, entry, source, environment, home)
+
+
+def is_overlay(entry: Any) -> bool:
+    """True for an entry that only changes one of an earlier file: it configures no server."""
+    return isinstance(entry, Mapping) and bool(entry) and set(entry) <= OVERLAY_FIELDS
 
 
 def parse_entry(name: str, entry: Any, source: Source, environment: Mapping[str, str], home: str) -> ServerConfig:
@@ -142,7 +147,7 @@ def parse_entry(name: str, entry: Any, source: Source, environment: Mapping[str,
     def expand(field: str) -> Expand:
         return lambda text: expand_variables(text, environment, field)
 
-    transport = _transport(entry)
+    transport = transport_of(entry)
     if transport == "stdio":
         config = _stdio(name, entry, source, expand, home)
     else:
@@ -162,7 +167,8 @@ def parse_entry(name: str, entry: Any, source: Source, environment: Mapping[str,
     )
 
 
-def _transport(entry: Mapping[str, Any]) -> Transport:
+def transport_of(entry: Mapping[str, Any]) -> Transport:
+    """How a server is reached. Raises BadEntry."""
     kind = entry.get("type")
     if kind is None:
         if "command" in entry:

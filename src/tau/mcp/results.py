@@ -15,6 +15,7 @@ IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 MAX_PARTS = 1000
 MAX_IMAGES = 50
 MAX_URI = 2048
+MAX_DETAIL_BYTES = 1024 * 1024  # of structuredContent and _meta as JSON, each: several events and the session have them
 
 
 class TextPart(Value):
@@ -56,15 +57,27 @@ def parse_call_result(result: Any, server: str, tool: str, output_schema: Any = 
     content = result.get("content")
     parts = content_parts(content if isinstance(content, list) else [])
     structured = result.get("structuredContent", UNSET)
+    has_text = any(isinstance(part, TextPart) for part in parts)
     if structured is not UNSET:
-        details["structuredContent"] = structured
-        if not any(isinstance(part, TextPart) for part in parts):
-            parts.append(TextPart(_json(structured)))
+        file = _add_detail(details, "structuredContent", structured)
+        # Without other text, its JSON is the text, which is saved if it is long.
+        parts = [*file, *parts] if has_text else [*parts, TextPart(_json(structured))]
         if isinstance(output_schema, dict) and (problems := validate(output_schema, structured)[1]):
             details["outputSchemaProblems"] = problems[:10]
     if isinstance(result.get("_meta"), Mapping):
-        details["_meta"] = result["_meta"]
+        parts = [*_add_detail(details, "_meta", result["_meta"]), *parts]
     return CallResult(parts, result.get("isError") is True, {"mcp": details})
+
+
+def _add_detail(details: dict[str, Any], name: str, value: Any) -> list[FilePart]:
+    """Add a value of the server to the details. One that is too large is a file instead, and the details say so."""
+    data = _json(value).encode("utf-8", "replace")
+    if len(data) <= MAX_DETAIL_BYTES:
+        details[name] = value
+        return []
+    note = f"{name} is left out, because it is larger than {MAX_DETAIL_BYTES >> 20} MiB. The text names its file."
+    details.setdefault("notes", []).append(note)
+    return [FilePart(data, name)]
 
 
 def content_parts(items: list[Any]) -> list[Part]:

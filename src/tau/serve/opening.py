@@ -114,6 +114,7 @@ class SessionOpener:
             cwd = self.folder(self._cwd_of(path)) if wanted.cwd is None else cwd
             target = replace(target, copy_of=str(path))
         settings = self._settings(cwd)
+        sandbox = settings.sandbox.level if options.sandbox is None else options.sandbox
         narrowed = replace(
             options,
             session=target,
@@ -122,7 +123,7 @@ class SessionOpener:
             provider=None if wanted.model else options.provider,
             thinking=wanted.thinking or options.thinking,
             budget=narrower_budget(options.budget, wanted.budget),
-            sandbox=narrower_sandbox(options.sandbox or settings.sandbox.level, wanted.sandbox),
+            sandbox=narrower_sandbox(sandbox, wanted.sandbox),
         )
         return self._load(narrowed, cwd)
 

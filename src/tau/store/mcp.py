@@ -93,10 +93,13 @@ def _editable(path: Path) -> str:
     except FileNotFoundError:
         return "{}\n"
     except UnicodeDecodeError:
-        raise BadRecord("it is not valid UTF-8") from None
+        raise BadRecord(f"{path} is not valid UTF-8; correct it first.") from None
     if not text.strip():
         return "{}\n"
-    content = parse(strip_comments(text).encode())
+    try:
+        content = parse(strip_comments(text).encode())
+    except BadRecord as error:
+        raise BadRecord(f"{path} is not valid JSON: {error}; correct it first.") from None
     if not isinstance(content, dict) or not isinstance(content.get("mcpServers", {}), dict):
-        raise BadRecord("mcpServers must be an object")
+        raise BadRecord(f"{path}: mcpServers must be an object; correct it first.")
     return text

@@ -22,7 +22,8 @@ async def decide_trust(surface: Surface) -> None:
     names = [f"  {escape_for_display(name)}" for name in state.files[:MAX_SHOWN]]
     if len(state.files) > MAX_SHOWN:
         names.append(f"  and {len(state.files) - MAX_SHOWN} more")
-    surface.say("\n".join([f"This project is {'trusted' if state.trusted else 'not trusted'}. Its files:", *names]))
+    title = f"This project is {'trusted' if state.trusted else 'not trusted'}. Its files:"
+    surface.say("\n".join([title, *names, *state.servers]))
     chosen = await surface.choose("Trust", [YES, NO], 1)
     if chosen is None:
         return

@@ -241,9 +241,13 @@ class SessionFactory(Value):
 
         return TerminalQuestions(services.sandbox, preview)
 
+    def _sandbox_level(self) -> str | None:
+        """The wanted level. An empty name is wanted too, and refused as any other that does not exist."""
+        return self.settings.sandbox.level if self.options.sandbox is None else self.options.sandbox
+
     def with_sandbox(self) -> SessionFactory:
         """Return a factory with its sandbox, if one is wanted. Blocks; raises UsageError if it is not available."""
-        level = self.options.sandbox or self.settings.sandbox.level
+        level = self._sandbox_level()
         if level is None or self.processes is not None:
             return self
         if sys.platform != "linux":
@@ -323,7 +327,7 @@ class SessionFactory(Value):
     def resource_query(self) -> ResourceQuery:
         settings = self.settings
         named = (settings.skills, settings.prompts, settings.enable_skill_commands)
-        confined = (self.options.sandbox or settings.sandbox.level) is not None
+        confined = self._sandbox_level() is not None
         content = self.config.trust.content
         packages = self.config.packages.resources if self.config.packages is not None else None
         return ResourceQuery(

@@ -16,6 +16,7 @@ _ID = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
 
 def choose_session(agent_dir: Path, wanted: SessionTarget, cwd: str) -> tuple[Path | None, OpenedSession | None]:
     """The folder for session files, and the session to resume. Raises UsageError if it cannot be opened."""
+    _check_one(wanted)
     if not wanted.kept:
         return None, None
     folder = absolute(cwd, wanted.folder) if wanted.folder else folder_for(cwd, agent_dir)
@@ -24,6 +25,19 @@ def choose_session(agent_dir: Path, wanted: SessionTarget, cwd: str) -> tuple[Pa
         return folder, open_session(path) if path is not None and os.path.lexists(path) else None
     except CommandError as error:
         raise UsageError(str(error)) from None
+
+
+def _check_one(wanted: SessionTarget) -> None:
+    """Raise UsageError if more than one session is asked for."""
+    choices = {
+        "--session": wanted.named is not None,
+        "--continue": wanted.last,
+        "--session-id": wanted.id is not None,
+        "--fork": wanted.copy_of is not None,
+    }
+    given = [flag for flag, is_given in choices.items() if is_given]
+    if len(given) > 1:
+        raise UsageError(f"Give {given[0]} or {given[1]}, but not both: each chooses a session.")
 
 
 def _path_of(folder: Path, wanted: SessionTarget, cwd: str) -> Path | None:
@@ -36,7 +50,7 @@ def _path_of(folder: Path, wanted: SessionTarget, cwd: str) -> Path | None:
 
         exact = [path for path in by_id(folder, folder, wanted.id, cwd) if path.stem.endswith(f"_{wanted.id}")]
         return exact[0] if exact else None
-    named = wanted.named or wanted.copy_of
+    named = wanted.copy_of if wanted.named is None else wanted.named
     if named is None:
         return None
     if "/" in named or "\\" in named or named.endswith(".jsonl"):
@@ -53,7 +67,7 @@ def session_by_id(folder: Path, prefix: str, cwd: str) -> Path:
     """The session whose id is, or begins with, `prefix`. Raises UsageError if there is none, or more than one."""
     from tau.store.listing import by_id, read_header
 
-    matching = by_id(folder, folder.parent, prefix, cwd)
+    matching = by_id(folder, folder.parent, prefix, cwd) if prefix else []
     if not matching:
         raise UsageError(f"No session found matching '{prefix}'")
     ids: dict[str, Path] = {}

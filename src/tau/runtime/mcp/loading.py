@@ -55,11 +55,13 @@ def _found_files(sources: McpSources, problems: list[str]) -> list[McpFile]:
     if servers:
         found.append(McpFile(path, "user", servers))
     found += _read(sources.agent_dir / "mcp.json", "user", None, problems)
-    if not sources.trusted:
-        return found
+    return [*found, *read_project_files(sources, problems)] if sources.trusted else found
+
+
+def read_project_files(sources: McpSources, problems: list[str]) -> list[McpFile]:
+    """The files of the project that configure servers, the one that wins last."""
     path, servers = sources.project_settings
-    if servers:
-        found.append(McpFile(path, "project", servers))
+    found = [McpFile(path, "project", servers)] if servers else []
     for file in project_files(sources.cwd):
         if sources.bound is None or os.path.realpath(file) in sources.bound:
             found += _read(file, "project", sources.bound, problems)

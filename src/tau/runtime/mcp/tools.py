@@ -69,11 +69,11 @@ def server_tool(servers: Servers, server: McpServer, offered: OfferedTool) -> To
         snippet="",
         parameters=definition.input_schema,
         run=run,
-        schema_for=lambda arguments: _checked_schema(definition),
+        schema_for=lambda arguments: checked_schema(definition),
     )
 
 
-def _checked_schema(definition: ToolDefinition) -> dict[str, Any]:
+def checked_schema(definition: ToolDefinition) -> dict[str, Any]:
     """What arguments are checked against. The server checks patterns itself."""
     schema: dict[str, Any] = {} if definition.unchecked else without_patterns(definition.input_schema)
     return schema
