@@ -110,6 +110,37 @@ def test_a_trust_file_in_the_project_is_refused(project: Path, monkeypatch: pyte
     assert not (project / "agent").exists()
 
 
+@pytest.mark.parametrize("text", ["a\0b.py", "a\0/*.py", "a\ud800/*.py", "/a\0"])
+def test_a_path_that_cannot_be_one_is_no_obstacle(project: Path, tmp_path: Path, text: str) -> None:
+    """Neither to trust nor to a session in a project that is not trusted."""
+    settings(project / ".pi", extensions=[text], shellPath=text, packages=[text])
+    opening = load(tmp_path / "agent", SessionOptions(), {})
+    assert not opening.trusted
+    assert opening.config.executables() == [str(project / ".pi" / "settings.json")]
+    assert main("tau", ["trust"]) == 0
+
+
+def test_a_glob_that_searches_everything_is_not_trusted(
+    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    endless(tmp_path / "elsewhere")
+    settings(project / ".pi", extensions=["../../elsewhere/**/zzqq*"])
+    assert main("tau", ["trust"]) != 0
+    assert "stands for too many files or folders" in capsys.readouterr().err
+    opening = load(tmp_path / "agent", SessionOptions(), {})
+    assert opening.config.executables() == [str(project / ".pi" / "settings.json")]
+    endless(project / "inside")
+    settings(project / ".pi", extensions=["../inside/**/zzqq*"])
+    assert opening.config.executables() == [str(project / ".pi" / "settings.json")]
+
+
+def endless(folder: Path) -> None:
+    """A folder through which there are more ways than a program can walk."""
+    folder.mkdir()
+    for number in range(20):
+        (folder / f"link{number}").symlink_to(".")
+
+
 def test_to_pi_trust_is_a_word_like_any_other(tmp_path: Path) -> None:
     assert run(tmp_path, "trust").out == "ok\n"
     assert not (tmp_path / "agent" / "trust.json").exists()

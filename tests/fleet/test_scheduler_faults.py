@@ -153,3 +153,84 @@ def test_a_window_settles_where_the_provider_refuses() -> None:
             sizes.append(len(running))
     assert 16 <= statistics.mean(sizes) <= 24
     assert max(sizes) <= 24
+
+
+def silent(**limits: float) -> Scheduler:
+    """Attempt 1 of `t` was given up with its worker `w`, and may go on."""
+    work = [Work("t", max_cost=1.0, priority=9, time_limit=600.0), Work("u", max_cost=0.5)]
+    scheduler = Scheduler(work, Limits(concurrency=1, **limits))  # type: ignore[arg-type]
+    assert scheduler.joined("w", 1, {}, 0.0) == [Start("t", 1, "w")]
+    scheduler.begun("t", 1, 0.0)
+    for now in range(0, int(LEASE_S) + 11, 10):
+        scheduler.tick(float(now))
+    assert not scheduler.knows("w")
+    return scheduler
+
+
+@pytest.mark.promise("W14")
+def test_what_a_silent_worker_spends_counts_and_what_it_may_spend_is_reserved() -> None:
+    scheduler = silent(max_cost=1.5)
+    assert started(scheduler.joined("v", 1, {}, 70.0)) == ["u"], "another attempt of t could exceed the budget"
+    scheduler.progress("t", 1, 0.4, 71.0)
+    scheduler.progress("t", 1, 0.9, 72.0)
+    assert scheduler.spent == pytest.approx(0.9)
+    assert started(scheduler.done("u", 1, "done", 0.1, 73.0)) == []
+    assert scheduler.done("t", 1, "done", 0.95, 74.0) == []
+    assert scheduler.done("t", 1, "done", 0.95, 75.0) == []
+    assert scheduler.spent == pytest.approx(1.05)
+    assert scheduler.out_of_money
+
+
+@pytest.mark.promise("W14")
+@pytest.mark.parametrize("end", ["done", "dead", "not at work"])
+def test_the_money_of_an_attempt_that_was_given_up_is_free_when_it_has_ended(end: str) -> None:
+    scheduler = silent(max_cost=1.9)
+    scheduler.joined("v", 1, {}, 70.0)
+    scheduler.done("u", 1, "done", 0.5, 71.0)
+    assert (scheduler.assign(72.0), scheduler.out_of_money) == ([], False)
+    if end == "done":
+        scheduler.done("t", 1, "stopped", 0.2, 73.0)
+    elif end == "dead":
+        scheduler.progress("t", 1, 0.2, 73.0)
+        scheduler.lost("w", 73.0)
+    else:
+        scheduler.progress("t", 1, 0.2, 73.0)
+        scheduler.beat("w", [("t", 1)], 74.0)
+        scheduler.beat("w", [], 84.0)
+        assert scheduler.assign(84.0) == []
+        scheduler.beat("w", [], 94.0)
+    acts = scheduler.tick(95.0)
+    assert (scheduler.running, scheduler.number("t"), scheduler.out_of_money) == (1, 2, False), acts
+    assert scheduler.spent == pytest.approx(0.7)
+
+
+@pytest.mark.promise("W14")
+def test_a_worker_that_stays_silent_does_not_keep_the_fleet_waiting_for_ever() -> None:
+    scheduler = silent(max_cost=1.9)
+    scheduler.joined("v", 1, {}, 70.0)
+    scheduler.done("u", 1, "done", 0.5, 71.0)
+    scheduler.tick(72.0)
+    assert not scheduler.out_of_money
+    for now in range(80, 2000, 10):
+        scheduler.beat("v", [], float(now))
+        assert scheduler.tick(float(now)) == []
+    assert scheduler.out_of_money
+
+
+def test_what_an_attempt_costs_after_it_was_stopped_counts() -> None:
+    scheduler = Scheduler([Work("t", max_cost=1.0)], Limits(max_cost=3.0))
+    scheduler.joined("w", 1, {}, 0.0)
+    scheduler.progress("t", 1, 0.2, 1.0)
+    assert scheduler.stop("t", 2.0)[0] == StopAttempt("t", 1, "w", "it was stopped")
+    scheduler.progress("t", 1, 0.3, 3.0)
+    assert scheduler.spent == pytest.approx(0.3)
+
+
+def test_what_an_attempt_of_an_earlier_coordinator_costs_counts_also_if_it_is_not_adopted() -> None:
+    scheduler = Scheduler([Work("t", max_cost=1.0)], Limits(max_cost=1.5), attempts={"t": 2}, spent=0.4)
+    scheduler.joined("w", 0, {}, 0.0)
+    scheduler.not_adopted("t", 1, "w", 0.0, 0.4)
+    assert scheduler.joined("v", 1, {}, 0.0) == []
+    scheduler.done("t", 1, "done", 0.45, 1.0)
+    assert scheduler.spent == pytest.approx(0.45)
+    assert scheduler.tick(2.0) == [Start("t", 3, "v")]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tau.records.settings import CompactionSettings, RetrySettings, Settings
+from tau.records.settings import CompactionSettings, RetrySettings, SandboxSettings, Settings
 from tau.store.files import STALE_LOCK_S
 from tau.store.settings import SettingsFile
 
@@ -38,6 +38,22 @@ def read(path: Path) -> Any:
 def test_a_file_that_says_nothing_means_the_defaults(path: Path, content: bytes | None) -> None:
     file = SettingsFile(path) if content is None else write(path, content)
     assert (file.read(), file.problems) == (Settings(), [])
+
+
+@pytest.mark.parametrize("text", ["a\0b", "a\ud800"])
+def test_a_text_that_cannot_be_a_path_is_invalid(path: Path, text: str) -> None:
+    content = {
+        "sessionDir": text,
+        "prompts": ["good.md", f"{text}/*"],
+        "sandbox": {"level": "strict", "readable": [text]},
+        "packages": [{"source": text}],
+        "unknown": text,
+    }
+    file = write(path, content)
+    assert file.read() == Settings(sandbox=SandboxSettings(level="strict"))
+    what = "a path contains neither a null character nor a lone surrogate. The default is used for it."
+    places = ("packages", "prompts", "sandbox.readable", "sessionDir")
+    assert sorted(file.problems) == [f"{path}:1: {place}: {what}" for place in places]
 
 
 def test_what_the_file_says_is_taken_and_what_we_do_not_know_ignored(path: Path) -> None:

@@ -188,4 +188,5 @@ def test_settings_name_files_folders_and_globs(tmp_path: Path) -> None:
     for name in ("a.md", "b.md", "c.txt"):
         (tmp_path / name).touch()
     lines = (f"{tmp_path}/*.md", f"{tmp_path}/c.txt", f"+{tmp_path}/d", f"-{tmp_path}/a.md", f"{tmp_path}/*.zip", "")
-    assert [path.name for path in PathList(lines).paths()] == ["a.md", "b.md", "c.txt", "d"]
+    paths, problems = PathList(lines).paths()
+    assert ([path.name for path in paths], problems) == (["a.md", "b.md", "c.txt", "d"], [])

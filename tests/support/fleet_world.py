@@ -1,7 +1,7 @@
 """A simulated world for the scheduler of fleets: workers die, fall silent and come back; lines are late or lost.
 
-Virtual time. The invariants: each task is final exactly once, no result of a lost attempt counts, the budget holds, the
-limits hold, and it ends.
+Virtual time. The invariants: each task is final exactly once, no result of a lost attempt counts, all costs count, the
+budget holds, the limits hold, and it ends.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ class World:
         self.limits = Limits(concurrency=max(4, workers * 5), per_provider=workers * 3, per_repo=40, max_cost=max_cost)
         self.work = {one.id: one for one in (self._work(number) for number in range(tasks))}
         self.scheduler = Scheduler(self.work.values(), self.limits)
+        self.costs: dict[tuple[str, int], float] = {}  # what attempts have cost, as far as it was heard
         self.running: dict[str, tuple[int, str]] = {}
         self.at_worker: defaultdict[str, dict[str, int]] = defaultdict(dict)  # the same, by worker
         self.by_provider: Counter[str] = Counter()
@@ -171,7 +172,7 @@ class World:
 
     def finish(self, task: str, number: int, outcome: Outcome, transient: bool) -> None:
         counted = self.current.get(task) == number
-        cost = self.random.random()
+        cost = self.costs.setdefault((task, number), self.random.random())
         acts = self.scheduler.done(task, number, outcome, cost, self.now, transient=transient)
         assert counted or not acts, "a result of an attempt that no longer counts was taken"
         if self.running.get(task, (0, ""))[0] == number:
@@ -184,6 +185,7 @@ class World:
 def simulate(seed: int, tasks: int, workers: int, max_cost: float | None = None) -> World:
     world = World(seed, tasks, workers, max_cost)
     world.run()
+    assert abs(world.scheduler.spent - sum(world.costs.values())) < 1e-6, "a cost was not counted"
     if max_cost is None:
         assert set(world.final) == set(world.work), "a task has no result"
     return world

@@ -318,7 +318,9 @@ class AttemptRun:
             return
         self._set(patch=await self.work.patch(self._draft / "patch.diff"))
         if output == "branch":
-            await self.work.commit()
+            await self.work.commit(self._draft)
+        for name in self.work.left_out:
+            self._log.note(f"{name} is a repository of its own: it is not in the patch")
 
     def _set(self, **changes: Any) -> None:
         self.result = replace(self.result, **changes)

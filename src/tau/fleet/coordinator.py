@@ -111,6 +111,7 @@ class Coordinator:
             for task, number in attempts.items():
                 cost, is_last = ledger.cost(task, number), number == self.scheduler.number(task)
                 if not is_last or not self.scheduler.adopted(task, number, worker, now, cost):
+                    self.scheduler.not_adopted(task, number, worker, now, cost)
                     self._end(task, number, COORDINATOR_ENDED, time.time())  # and it is told to stop when it beats
 
     async def run(self, ready: Callable[[], Awaitable[None]] | None = None) -> None:

@@ -1,4 +1,7 @@
-"""git for work trees: without hooks, prompts and the user's configuration of the repository's neighbours."""
+"""git for work trees: without hooks, fsmonitor, prompts and the user's configuration of the repository's neighbours.
+
+This git obeys the configuration of its folder. `private_repository.py` has the one for files that an agent wrote.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,8 @@ import asyncio
 import os
 from collections.abc import Mapping, Sequence
 
-OPTIONS = ("-c", "gc.auto=0", "-c", "core.hooksPath=/dev/null", "-c", "advice.detachedHead=false")
+SETTINGS = ("gc.auto=0", "core.hooksPath=/dev/null", "core.fsmonitor=false", "advice.detachedHead=false")
+OPTIONS = tuple(word for setting in SETTINGS for word in ("-c", setting))
 TIMEOUT_S = 600.0
 
 
@@ -19,14 +23,14 @@ def environment(given: Mapping[str, str]) -> dict[str, str]:
     return {**kept, "GIT_TERMINAL_PROMPT": "0", "GIT_LFS_SKIP_SMUDGE": "1", "GIT_OPTIONAL_LOCKS": "0"}
 
 
-async def git(folder: str, *words: str, data: bytes | None = None) -> bytes:
-    """Run git in a folder and return its output. Raises GitError."""
+async def git(folder: str, *words: str, data: bytes | None = None, env: Mapping[str, str] | None = None) -> bytes:
+    """Run git in a folder and return its output. `env` is the whole environment. Raises GitError."""
     process = await asyncio.create_subprocess_exec(
         "git",
         *OPTIONS,
         *words,
         cwd=folder,
-        env=environment(os.environ),
+        env=environment(os.environ) if env is None else env,
         stdin=asyncio.subprocess.PIPE if data is not None else asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

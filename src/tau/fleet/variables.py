@@ -79,6 +79,11 @@ class WorkerVariables:
         return {**task.settings, "childEnvironment": child}
 
 
+def for_programs(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that every program needs, and none of the others."""
+    return {name: value for name, value in environment.items() if _fits(name, FOR_PROGRAMS)}
+
+
 def _fits(name: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 

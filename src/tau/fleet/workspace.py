@@ -8,14 +8,17 @@ import hashlib
 import os
 import shutil
 import threading
+import time
 from collections.abc import AsyncIterator, Set
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
 
 from tau.fleet.git import GitError, git
+from tau.fleet.private_repository import NO_PROGRAMS, PrivateRepository, git_in, private_repository
 from tau.records.fleet import Order, Patch, Workspace
 
 PATCH_LIMIT = 64 * 1024 * 1024
+CLOCK_STEP_S = 0.02  # the clock of a file system may be late by this
 FICLONE = 0x40049409  # ioctl: share the blocks of a file until one of the two changes
 
 
@@ -25,7 +28,10 @@ def kind_of(order: Order) -> Workspace:
 
 
 class WorkFolder:
-    """`path` is where the agent works. `base` is the commit that changes are compared with."""
+    """`path` is where the agent works. `base` is the commit that changes are compared with.
+
+    `left_out` are repositories that the agent has made in its folder: a patch cannot contain them.
+    """
 
     def __init__(self, order: Order, root: Path) -> None:
         self._order = order
@@ -35,6 +41,8 @@ class WorkFolder:
         self.path = Path(order.task.repo or ".") if self._kind == "in-place" else root / "work" / name
         self.base = order.base
         self._repo = order.task.repo
+        self._is_confined = (order.task.sandbox or order.sandbox) != "none"
+        self.left_out: list[str] = []
 
     async def prepare(self, mirror: str | None = None) -> None:
         """Make the folder; `mirror` is the local copy of a repository that a URL names. Raises GitError or OSError."""
@@ -49,14 +57,36 @@ class WorkFolder:
             await git(str(self.path), "checkout", "--quiet", "--detach", self.base or "HEAD")
         elif self._kind == "copy" and repo is not None:
             await asyncio.to_thread(_copy, repo, self.path, self._own_folders())
-        if self.base is None and (self.path / ".git").exists():
-            self.base = (await git(str(self.path), "rev-parse", "HEAD")).decode().strip()
+        if self._has_repository():
+            self.base = self.base or await self._head()
+            if self._is_confined and self._kind != "in-place":
+                await self._refresh_index()
+
+    async def _refresh_index(self) -> None:
+        """Let git note which files are unchanged: with a sandbox, filters do not run when files are compared later."""
+        try:
+            found = await git(str(self.path), "config", "--name-only", "--get-regexp", r"^filter\.")
+        except GitError:
+            return  # there are no filters
+        if self._kind != "copy" and any(not name.startswith(b"filter.lfs.") for name in found.split()):
+            # git compares again what was written in the same second as its index.
+            await asyncio.sleep(1 - time.time() % 1 + CLOCK_STEP_S)
+        with suppress(GitError):  # the index of a copy may have conflicts
+            await git(str(self.path), "update-index", "-q", "--refresh")
 
     async def take_up(self, path: Path) -> None:
         """Work in the folder of an attempt that was lost, instead of a new one. Raises GitError."""
         self.path = path
-        if self.base is None and (path / ".git").exists():
-            self.base = (await git(str(path), "rev-parse", "HEAD")).decode().strip()
+        if self.base is None and self._has_repository():
+            self.base = await self._head()
+
+    def _has_repository(self) -> bool:
+        """An empty `.git` is left of a sandbox that was killed: git would search for a repository above the folder."""
+        mark = self.path / ".git"
+        return mark.is_file() or (mark / "HEAD").exists()
+
+    async def _head(self) -> str:
+        return (await git_in(self.path, "rev-parse", "HEAD")).decode().strip()
 
     def _own_folders(self) -> set[str]:
         """The folders of the fleet, which may lie inside a folder that is copied."""
@@ -70,28 +100,38 @@ class WorkFolder:
             await git(repo, "worktree", "add", "--quiet", "--no-checkout", *branch, str(self.path), self.base or "HEAD")
         await git(str(self.path), "reset", "--quiet", "--hard")
 
+    def _files(self, base: str, draft: Path) -> AbstractAsyncContextManager[PrivateRepository]:
+        return private_repository(self.path, base, draft / "git", confined=self._is_confined)
+
     async def patch(self, to: Path) -> Patch | None:
         """Write what has changed since `base`, with new files. None if nothing has."""
-        if self.base is None or not (self.path / ".git").exists():
+        if self.base is None or not self._has_repository():
             return None
-        await git(str(self.path), "add", "--all", "--intent-to-add")
-        text = await git(str(self.path), "diff", "--binary", "--no-ext-diff", "--no-textconv", self.base)
-        if not text:
-            return None
-        if len(text) > PATCH_LIMIT:
-            raise GitError(f"the patch has {len(text):,} bytes, more than {PATCH_LIMIT:,}")
-        numbers = await git(str(self.path), "diff", "--numstat", "--no-ext-diff", "--no-textconv", self.base)
+        async with self._files(self.base, to.parent) as files:
+            await files.stage("--intent-to-add")
+            self.left_out = files.left_out
+            text = await files.git("diff", "--binary", *NO_PROGRAMS, self.base)
+            if not text:
+                return None
+            if len(text) > PATCH_LIMIT:
+                raise GitError(f"the patch has {len(text):,} bytes, more than {PATCH_LIMIT:,}")
+            numbers = await files.git("diff", "--numstat", *NO_PROGRAMS, self.base)
         to.write_bytes(text)
         rows = [line.split("\t") for line in numbers.decode(errors="replace").splitlines()]
         added, removed = (sum(int(row[at]) for row in rows if row[at].isdigit()) for at in (0, 1))
         return Patch(to.name, hashlib.sha256(text).hexdigest(), len(rows), added, removed)
 
-    async def commit(self) -> None:
+    async def commit(self, draft: Path) -> None:
         """With `output: branch`: keep the changes in the branch of the work tree."""
-        await git(str(self.path), "add", "--all")
-        who = ("-c", "user.name=tau", "-c", "user.email=tau@localhost", "-c", "commit.gpgSign=false")
+        parent = await self._head()
+        who = ("-c", "user.name=tau", "-c", "user.email=tau@localhost")
         message = f"{self._order.task.id}: attempt {self._order.number}"
-        await git(str(self.path), *who, "commit", "--quiet", "--allow-empty", "--no-verify", "-m", message)
+        async with self._files(parent, draft) as files:
+            await files.stage()
+            tree = (await files.git("write-tree")).decode().strip()
+            made = (await files.git(*who, "commit-tree", "-p", parent, "-m", message, tree)).decode().strip()
+            await git_in(self.path, *who, "update-ref", "-m", f"commit: {message}", "HEAD", made, parent)
+            await files.write_index(made)
 
     async def remove(self) -> None:
         """Remove the folder, and the entry of a work tree in its repository."""

@@ -274,6 +274,18 @@ COMPAT_NAMES: tuple[str, ...] = CompatSettings.__struct_encode_fields__
 # Entries of the user's and the project's file are combined. Relative paths are relative to the file that names them.
 RESOURCE_LISTS = ("packages", "extensions", "skills", "prompts", "themes")
 
+# Paths, and lists of paths.
+PATH_SETTINGS = (
+    *RESOURCE_LISTS,
+    "sessionDir",
+    "shellPath",
+    "externalEditor",
+    "npmCommand",
+    "extensionHost.node",
+    "sandbox.readable",
+    "sandbox.writable",
+)
+
 # Ignored in a project's file, even in a trusted one: they concern the user's machine, and trust itself.
 USER_ONLY_SETTINGS = (
     "defaultProjectTrust",

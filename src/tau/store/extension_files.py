@@ -82,11 +82,13 @@ def extension_paths(
         FoundExtension(one.path, True, "cli", package=one.package) for text in given for one in _from_flag(text, cwd)
     ]
     found += [one for one in packaged if one.given]
+    problems: list[str] = []
     if not only_given:
         scopes: tuple[Scope, ...] = ("project", "user") if trusted else ("user",)
         for scope in scopes:
             bound = content if scope == "project" else None
-            named = listed_extensions(lists[scope].get("extensions", ()))
+            named, more = listed_extensions(lists[scope].get("extensions", ()))
+            problems += [f"extensions: {problem}" for problem in more]
             found += [FoundExtension(one.path, False, scope, bound, package=one.package) for one in named]
         for scope, base in (("project", cwd / ".pi"), ("user", agent_dir)):
             if scope in scopes:
@@ -95,13 +97,15 @@ def extension_paths(
                 bound = content if scope == "project" else None
                 found += [FoundExtension(one.path, False, scope, bound, base, one.package) for one in kept]
         found += [one for one in packaged if not one.given]
-    return _loadable(_unique(found), node_problem)
+    loadable, more = _loadable(_unique(found), node_problem)
+    return loadable, problems + more
 
 
-def listed_extensions(lines: Sequence[str]) -> list[ExtensionPath]:
-    """Return the extensions that a path list of settings includes."""
+def listed_extensions(lines: Sequence[str], within: Path | None = None) -> tuple[list[ExtensionPath], list[str]]:
+    """Return the extensions that a path list of settings includes, and problems; `within` as in PathList.paths."""
     entries = PathList(lines)
-    return [one for named in entries.paths() for one in expand(named) if _allowed(entries, one)]
+    paths, problems = entries.paths(within)
+    return [one for named in paths for one in expand(named) if _allowed(entries, one)], problems
 
 
 def _allowed(entries: PathList, one: ExtensionPath) -> bool:

@@ -24,3 +24,11 @@ def working_folder() -> str:
             f"The working directory cannot be used, because it was deleted or moved ({error.strerror})."
             " Change to one that exists."
         ) from None
+
+
+def is_storable(name: str) -> bool:
+    """True if a text can be a path: a file system stores neither null characters nor lone surrogates."""
+    try:
+        return b"\0" not in os.fsencode(name)
+    except UnicodeEncodeError:
+        return False

@@ -98,10 +98,12 @@ def find_resources(query: ResourceQuery, offers: ExtensionResources = ()) -> Fou
     problems += [*more, *packages.problems]
     context, more = ([], []) if requested.no_context else _context(query)
     problems += more
+    named, more = _settings_places(query, () if requested.no_skills else query.skills)
+    problems += more
     skills, more = find_skills(
         _in_order(
             query,
-            [] if requested.no_skills else _settings_places(query, query.skills),
+            named,
             [] if requested.no_skills else list(_folders(query, ("skills",), agents=True)),
             _packaged(packages.used("skills"), wanted=not requested.no_skills),
             _named(query, requested.skills, "cli"),
@@ -110,10 +112,12 @@ def find_resources(query: ResourceQuery, offers: ExtensionResources = ()) -> Fou
         within=_within(query),
     )
     problems += more
+    named, more = _settings_places(query, () if requested.no_templates else query.prompts)
+    problems += more
     templates, more = find_templates(
         _in_order(
             query,
-            [] if requested.no_templates else _settings_places(query, query.prompts),
+            named,
             # In older versions of pi templates were called commands.
             [] if requested.no_templates else list(_folders(query, ("prompts", "commands"), agents=False)),
             _packaged(packages.used("prompts"), wanted=not requested.no_templates),
@@ -191,14 +195,16 @@ def _of_project(cwd: Path, names: Sequence[str], agents: bool, trusted: bool) ->
         yield folder / ".agents" / "skills", folder / ".agents"
 
 
-def _settings_places(query: ResourceQuery, lines: Sequence[str]) -> list[ResourceLocation]:
+def _settings_places(query: ResourceQuery, lines: Sequence[str]) -> tuple[list[ResourceLocation], list[str]]:
     entries, project = PathList(lines), Path(query.cwd, ".pi")
-    return [
+    paths, problems = entries.paths()
+    places = [
         ResourceLocation(path, ResourceOrigin("project", "local", str(project)), entries, expected=True)
         if path.is_relative_to(query.cwd) and query.trusted
         else ResourceLocation(path, ResourceOrigin("user", "local", str(query.agent_dir)), entries, expected=True)
-        for path in entries.paths()
+        for path in paths
     ]
+    return places, problems
 
 
 def _packaged(files: Sequence[PackageFile], *, wanted: bool) -> list[ResourceLocation]:

@@ -19,8 +19,16 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from tau.records.base import BadRecord, Value, decode, encode, parse
-from tau.records.settings import COMPAT_NAMES, RESOURCE_LISTS, STRICTER_ONLY, USER_ONLY_SETTINGS, Settings
+from tau.records.settings import (
+    COMPAT_NAMES,
+    PATH_SETTINGS,
+    RESOURCE_LISTS,
+    STRICTER_ONLY,
+    USER_ONLY_SETTINGS,
+    Settings,
+)
 from tau.store.files import LOCK_TIMEOUT_S, STALE_LOCK_S, locked, replace_file
+from tau.store.paths import is_storable
 from tau.store.trusted_files import read_bound
 from tau.wire.comments import strip_comments
 from tau.wire.position import line_in, line_of
@@ -50,7 +58,7 @@ class SettingsFile:
         self.content = migrate_names(content)
         while True:
             try:
-                return decode(Settings, encode(self.content))
+                return _checked(self.content)
             except BadRecord as error:
                 place, _, what = str(error).partition(": ")
                 written = _written(place, content)
@@ -126,6 +134,22 @@ class SettingsFile:
         if not isinstance(content, dict):
             raise BadRecord(":1 is not a JSON object.")
         return data.decode(), content
+
+
+def _checked(content: Mapping[str, Any]) -> Settings:
+    """Raises BadRecord, also for a path that cannot be one."""
+    settings = decode(Settings, encode(content))
+    for place in PATH_SETTINGS:
+        if not _is_storable(_values_at(content, place)):
+            raise BadRecord(f"{place}: a path contains neither a null character nor a lone surrogate")
+    return settings
+
+
+def _is_storable(value: Any) -> bool:
+    if isinstance(value, str):
+        return is_storable(value)
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return all(map(_is_storable, inside))
 
 
 def _parse(data: bytes) -> tuple[bytes, Any]:

@@ -289,7 +289,10 @@ def _covered(cwd: Path, roots: list[Path], files: ProjectFiles) -> Iterator[Path
     """Yield every file that trust is bound to, once."""
     repositories = cwd / ".pi" / "git"
     plain = [root for root in roots if root != repositories]
-    plain += [path for path in named_in_settings(cwd) if not _is_in_any(path, roots)]
+    named, problems = named_in_settings(cwd)
+    if problems:
+        raise Untrustable(f"in its settings, {problems[0].rpartition(': ')[0]}")
+    plain += [path for path in named if not _is_in_any(path, roots)]
     packages = [*(root for root in roots if root == repositories), *packages_in_settings(cwd, files)]
     seen: set[Path] = set()
     for path in chain(_files(plain, files), _files(packages, files, skipped=SKIPPED_IN_PACKAGES)):
@@ -310,16 +313,18 @@ def packages_in_settings(cwd: Path, files: ProjectFiles = ON_DISK) -> list[Path]
     return [path for one in found if files.exists(path := one.layout.folder(one.source), follow=True)]
 
 
-def named_in_settings(cwd: Path) -> Iterator[Path]:
-    """Yield the files that the project's settings would run: extensions and the shell."""
+def named_in_settings(cwd: Path, within: Path | None = None) -> tuple[list[Path], list[str]]:
+    """Return the files that the project's settings would run (extensions and the shell), and problems.
+
+    `within`: globs that search in other folders are not expanded.
+    """
     file = SettingsFile(cwd / ".pi" / "settings.json")
     layers = read_layers(file, None)
-    named = [one.top for one in listed_extensions(layers.lists["user"].get("extensions", ()))]
+    listed, problems = listed_extensions(layers.lists["user"].get("extensions", ()), within)
+    named = [one.top for one in listed]
     if layers.settings.shell_path:
         named.append(Path(os.path.normpath(cwd / layers.settings.shell_path)))
-    for path in dict.fromkeys(named):
-        if path.exists():
-            yield path
+    return [path for path in dict.fromkeys(named) if os.path.exists(path)], problems
 
 
 def _is_in_any(path: Path, roots: list[Path]) -> bool:

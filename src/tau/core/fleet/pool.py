@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Attempt:
-    """An attempt that is under way."""
+    """An attempt that is under way. `missed`: beats of its worker, since it no longer counts, that did not name it."""
 
     def __init__(self, number: int, worker: str, now: float, deadline: float, max_cost: float = 0.0) -> None:
         self.number = number
@@ -17,11 +17,16 @@ class Attempt:
         self.heard = now
         self.deadline = deadline
         self.cost = 0.0
+        self.missed = 0
         self._max_cost = max_cost
 
     @property
     def may_still_cost(self) -> float:
         return max(0.0, self._max_cost - self.cost)
+
+    def end(self) -> None:
+        """It has ended, and costs nothing more."""
+        self._max_cost = 0.0
 
 
 class Worker:

@@ -4,12 +4,13 @@
        ▲              │ lost, or a failure that may pass
        └── backoff ───┘
 
-A result counts only if it comes from the current attempt of its task: a worker that was given up may still speak.
+A result counts only if it comes from the current attempt of its task: a worker that was given up may still speak. What
+such an attempt costs counts too, and what it may still cost stays reserved until it is known to have ended.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from tau.core.fleet.pool import Attempt, WorkerPool
@@ -23,6 +24,7 @@ MAX_LOSSES = 5  # attempts of one task that may be lost with their worker
 BACKOFF_S = (2.0, 10.0, 30.0, 60.0)
 GRACE_S = 120.0  # beyond the time limit of an attempt
 LOOK_S = 2.0  # between two looks at all leases and deadlines
+MAX_MISSED = 2  # beats that do not name an attempt: the first may be older than the order for it
 MAX_PAUSE_S = 20.0  # without a tick: longer, and the coordinator itself was stopped, so no worker is late
 MAX_PASSED_OVER = 1000  # tasks that may not begin yet, looked at for one that may
 MAX_UNCOUNTED = 50  # attempts of one task that may fail for a reason outside it: a provider, a full disk
@@ -106,9 +108,11 @@ class Scheduler:
         self._losses: dict[str, int] = {}
         self._uncounted: dict[str, int] = {}
         self._attempts: dict[str, Attempt] = {}
+        self._former: dict[tuple[str, int], Attempt] = {}  # they no longer count, and did not end by themselves
+        self._lingering: dict[str, set[tuple[str, int]]] = {}  # those of them that may go on, by worker
         self._workers = WorkerPool()
         self._windows: dict[str, Window] = {}
-        self._reserved = 0.0  # what the attempts under way may still cost
+        self._reserved = 0.0  # what the attempts under way, and those that linger, may still cost
         self._by_provider: dict[str, int] = {}
         self._by_repo: dict[str, int] = {}
         self._ready = ReadyQueue()
@@ -135,7 +139,16 @@ class Scheduler:
     @property
     def out_of_money(self) -> bool:
         """True if tasks wait and none may begin, because the budget of the fleet could be exceeded."""
-        return bool(self._ready) and not self._attempts and not any(map(self._affordable, self._ready))
+        if not self._ready or self._attempts:
+            return False
+        freed = sum(self._former[key].may_still_cost for key in self._ending())
+        return not any(self._can_pay((self._work[task].max_cost or 0.0) - freed) for task in self._ready)
+
+    def _ending(self) -> Iterator[tuple[str, int]]:
+        """Attempts that no longer count and will soon have ended. One that is late may be that of a dead machine."""
+        for key in (key for keys in self._lingering.values() for key in keys):
+            if self._ticked is None or self._ticked <= self._former[key].deadline:
+                yield key
 
     def number(self, task: str) -> int:
         return self._numbers.get(task, 0)
@@ -162,11 +175,18 @@ class Scheduler:
 
     def lost(self, worker: str, now: float, reason: str = "the worker was lost") -> list[Act]:
         """A worker is gone, with what it worked on. What it had not begun loses no attempt."""
+        acts = self._give_up(worker, now, reason)
+        for key in list(self._lingering.get(worker, ())):
+            self._end(key)
+        return acts + self.assign(now)
+
+    def _give_up(self, worker: str, now: float, reason: str) -> list[Act]:
+        """A worker may live, but nothing is expected of it."""
         gone = self._workers.remove(worker)
         acts: list[Act] = []
         for task in sorted(gone.tasks) if gone is not None else ():
             acts += self._lose(task, now, reason)
-        return acts + self.assign(now)
+        return acts
 
     def begun(self, task: str, number: int, now: float) -> list[Act]:
         if not self._hear(task, number, now):
@@ -177,15 +197,21 @@ class Scheduler:
     def beat(self, worker: str, tasks: Iterable[tuple[str, int]], now: float) -> list[Act]:
         """A worker lives, and works on these attempts. It is told to stop what no longer counts."""
         self._workers.hear(worker, now)
+        named = list(tasks)
+        for key in self._lingering.get(worker, set()).difference(named):
+            self._former[key].missed += 1
+            if self._former[key].missed >= MAX_MISSED:
+                self._end(key)
         return [
             StopAttempt(task, number, worker, "it no longer counts")
-            for task, number in tasks
+            for task, number in named
             if not self._hear(task, number, now)
         ]
 
     def progress(self, task: str, number: int, cost: float, now: float) -> list[Act]:
-        if self._hear(task, number, now):
-            attempt = self._attempts[task]
+        """An attempt has cost this much until now. It counts also if the attempt does not."""
+        attempt = self._attempts[task] if self._hear(task, number, now) else self._former.get((task, number))
+        if attempt is not None:
             before = attempt.may_still_cost
             self.spent += max(0.0, cost - attempt.cost)
             attempt.cost = max(attempt.cost, cost)
@@ -200,8 +226,9 @@ class Scheduler:
 
     def waits(self, task: str, number: int, seconds: float) -> None:
         """An attempt waits for its provider: its clock stands still."""
-        if self.is_current(task, number):
-            self._attempts[task].deadline += seconds
+        attempt = self._attempts[task] if self.is_current(task, number) else self._former.get((task, number))
+        if attempt is not None:
+            attempt.deadline += seconds
 
     def adopted(self, task: str, number: int, worker: str, now: float, cost: float = 0.0) -> bool:
         """An attempt of an earlier coordinator is still under way at `worker`, which has joined.
@@ -216,6 +243,14 @@ class Scheduler:
         attempt.begun, attempt.cost = True, cost
         self._reserved += attempt.may_still_cost
         return True
+
+    def not_adopted(self, task: str, number: int, worker: str, now: float, cost: float = 0.0) -> None:
+        """An attempt of an earlier coordinator is still under way at `worker`, and does not count. `cost` as above."""
+        work = self._work.get(task)
+        attempt = self._new_attempt(work, number, worker, now) if work else Attempt(number, worker, now, now)
+        attempt.cost = cost
+        self._reserved += attempt.may_still_cost
+        self._let_linger(task, attempt)
 
     def under_way(self) -> list[tuple[str, int, str]]:
         """The current attempts: task, number and worker."""
@@ -233,10 +268,11 @@ class Scheduler:
         uncounted: bool = False,
     ) -> list[Act]:
         """An attempt has ended. Empty if it does not count. `uncounted`: it failed for a reason outside the task."""
-        if not self.is_current(task, number):
-            return []
         self.progress(task, number, cost, now)
-        self._release(task)
+        if not self.is_current(task, number):
+            self._end((task, number))
+            return []
+        self._free(self._release(task))
         if uncounted and outcome == "failed" and self._uncounted.get(task, 0) < MAX_UNCOUNTED:
             self._uncounted[task] = self._uncounted.get(task, 0) + 1
             self._queue(task, now + BACKOFF_S[min(self._uncounted[task], len(BACKOFF_S)) - 1])
@@ -255,7 +291,7 @@ class Scheduler:
         acts: list[Act] = []
         if (attempt := self._attempts.get(task)) is not None:
             acts.append(StopAttempt(task, attempt.number, attempt.worker, "it was stopped"))
-            self._release(task)
+            self._let_linger(task, self._release(task))
         return [*acts, Final(task, self.number(task), "stopped", "stopped by the user"), *self.assign(now)]
 
     def _forget(self, task: str) -> bool:
@@ -271,11 +307,12 @@ class Scheduler:
         self._looked = now
         for name, worker in self._workers.items():
             if now - worker.heard > LEASE_S:
-                acts += self.lost(name, now, "the worker said nothing for a minute")
+                acts += self._give_up(name, now, "the worker said nothing for a minute")
         for task, attempt in list(self._attempts.items()):
             if now - attempt.heard > LEASE_S:  # its worker lives, and does not know it
                 acts.append(StopAttempt(task, attempt.number, attempt.worker, "its worker does not know it"))
                 acts += self._lose(task, now, "its worker does not know it")
+                self._end((task, attempt.number))
             elif now > attempt.deadline:
                 acts.append(StopAttempt(task, attempt.number, attempt.worker, "the time of the attempt is over"))
                 acts += self._lose(task, now, "the time of the attempt is over")
@@ -291,6 +328,8 @@ class Scheduler:
             for attempt in self._attempts.values():
                 attempt.heard += pause
                 attempt.deadline += pause
+            for former in self._former.values():
+                former.deadline += pause
 
     def next_tick(self, now: float) -> float:
         """When `tick` should be called next."""
@@ -356,15 +395,18 @@ class Scheduler:
 
     def _enter(self, task: str, number: int, worker: str, now: float) -> None:
         work = self._work[task]
-        self._attempts[task] = Attempt(number, worker, now, now + work.time_limit + GRACE_S, work.max_cost or 0.0)
+        self._attempts[task] = self._new_attempt(work, number, worker, now)
         self._reserved += work.max_cost or 0.0
         self._workers.take(worker, task)
         self._by_provider[work.provider] = self._by_provider.get(work.provider, 0) + 1
         self._by_repo[work.repo] = self._by_repo.get(work.repo, 0) + 1
 
+    def _new_attempt(self, work: Work, number: int, worker: str, now: float) -> Attempt:
+        return Attempt(number, worker, now, now + work.time_limit + GRACE_S, work.max_cost or 0.0)
+
     def _lose(self, task: str, now: float, reason: str) -> list[Act]:
-        attempt = self._attempts[task]
-        self._release(task)
+        attempt = self._release(task)
+        self._let_linger(task, attempt)
         losses = self._losses.get(task, 0) + attempt.begun
         self._losses[task] = losses
         if losses > MAX_LOSSES:
@@ -372,12 +414,33 @@ class Scheduler:
         self._queue(task, now + (BACKOFF_S[min(losses - 1, len(BACKOFF_S) - 1)] if losses > 1 else 0.0))
         return [Again(task, attempt.number, reason, lost=True)]
 
-    def _release(self, task: str) -> None:
+    def _release(self, task: str) -> Attempt:
+        """The attempt of a task no longer counts. What it may still cost stays reserved."""
         attempt, work = self._attempts.pop(task), self._work[task]
-        self._reserved = self._reserved - attempt.may_still_cost if self._attempts else 0.0
         self._workers.release(attempt.worker, task)
         self._by_provider[work.provider] -= 1
         self._by_repo[work.repo] -= 1
+        return attempt
+
+    def _let_linger(self, task: str, attempt: Attempt) -> None:
+        key = (task, attempt.number)
+        self._former[key] = attempt
+        self._lingering.setdefault(attempt.worker, set()).add(key)
+
+    def _end(self, key: tuple[str, int]) -> None:
+        """An attempt that no longer counts has ended. Its cost stays known, for lines that come late."""
+        attempt = self._former.get(key)
+        if attempt is None or key not in self._lingering.get(attempt.worker, ()):
+            return
+        self._lingering[attempt.worker].discard(key)
+        if not self._lingering[attempt.worker]:
+            del self._lingering[attempt.worker]
+        self._free(attempt)
+        attempt.end()
+
+    def _free(self, attempt: Attempt) -> None:
+        left = self._attempts or self._lingering
+        self._reserved = self._reserved - attempt.may_still_cost if left else 0.0
 
     def _hear(self, task: str, number: int, now: float) -> bool:
         """Note a sign of life of an attempt. False if it does not count."""

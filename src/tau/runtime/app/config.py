@@ -170,7 +170,7 @@ class ProjectConfig:
         """
         named = [one.package or one.path for one in self.extensions]
         for scope in ("user", "project"):
-            named += PathList(self._lists[scope].get("extensions", ())).paths()
+            named += PathList(self._lists[scope].get("extensions", ())).paths()[0]
         named += [self.cwd / os.path.expanduser(text) for text in self._given if not is_remote(text)]
         if self.shell is not None:
             named.append(Path(self.shell))
@@ -207,7 +207,7 @@ def _of_project(cwd: Path) -> Iterator[str]:
     found = [cwd / name for name in names_needing_trust(cwd)]
     with suppress(OSError):  # a path that cannot be read cannot be loaded either
         found += [one.top for one in in_folder(cwd / ".pi" / "extensions")]
-        found += named_in_settings(cwd)
+        found += named_in_settings(cwd, within=cwd)[0]
     for path in found:
         with suppress(OSError):
             if (real := os.path.realpath(path)).startswith(top):
