@@ -113,7 +113,7 @@ class RestartingExtension:
         await connection.start(self._extensions.settings().extension_host.load_timeout_ms / 1000)
 
     async def _known_modules(self) -> Mapping[str, str]:
-        now = await run_in_thread(lambda: module_digests(self._package), "look at an extension")
+        now = await run_in_thread(lambda: module_digests(self._package, Path(self.path)), "look at an extension")
         if self._modules is not None:
             if (file := first_changed(self._modules, now)) is not None:
                 raise Changed(f"{file} changed since the extension was loaded. {RELOAD}")
