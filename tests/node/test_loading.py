@@ -172,6 +172,53 @@ def test_an_entry_that_the_folder_of_the_extension_does_not_contain_is_compared_
     asyncio.run(story())
 
 
+ADDED = {
+    "late.ts": "./late.ts",
+    "late.js": "./late.js",
+    "late.json": "./late.json",
+    "late.txt": "./late.txt",
+    "lib/late.ts": "./lib/late.ts",
+    "linked/late.ts": "./linked/late.ts",
+    "late.node": "./late.node",
+}
+
+
+@pytest.mark.promise("J10")
+@pytest.mark.parametrize(("added", "named"), ADDED.items())
+@pytest.mark.parametrize("how", ["a file", "a link"])
+def test_a_module_that_was_added_after_the_first_load_is_not_loaded(
+    tmp_path: Path, added: str, named: str, how: str
+) -> None:
+    package = tmp_path / "pack"
+    script(tmp_path / "elsewhere", "", "known.ts")
+    file = script(package, tool(f'require("{named}") && 1'), "index.ts")
+    (package / "linked").symlink_to(tmp_path / "elsewhere")
+
+    async def story() -> None:
+        async with started(Found(file, package=package), settings=node_limits()) as lab:
+            new = script(tmp_path / "late" if how == "a link" else package, "1", added)
+            if how == "a link":
+                (package / added).parent.mkdir(exist_ok=True)
+                (package / added).symlink_to(new)
+            with pytest.raises(ToolError, match="is not one of the modules that the extension had when it was loaded"):
+                await lab.tool("value")
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("name", ["node_modules/dep/index.js", ".cache/x.js", "../beside/x.js"])
+def test_other_modules_may_be_added_later(tmp_path: Path, name: str) -> None:
+    package = tmp_path / "pack"
+    file = script(package, tool(f'require("./{name}")'), "index.ts")
+
+    async def story() -> Any:
+        async with started(Found(file, package=package), settings=node_limits()) as lab:
+            script(tmp_path, "module.exports = 'later';", os.path.normpath(f"pack/{name}"))
+            return (await lab.tool("value")).details["value"]
+
+    assert asyncio.run(story()) == "later"
+
+
 def test_extensions_load_in_order_and_share_objects(tmp_path: Path) -> None:
     first = script(tmp_path, tool("1", "globalThis.order = ['first'];").replace('"value"', '"other"'), "z.ts")
     slow = script(
