@@ -60,6 +60,59 @@ def test_arguments_can_be_changed_where_they_stand(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
+CHANGES = [
+    "event.input['command'] = 'safe'",
+    "event.input = {'command': 'safe'}",
+    "event['input'] = {'command': 'safe'}",
+]
+
+
+@pytest.mark.parametrize("answer", ["None", "{}", "{'block': False}", "{'input': None}", "True"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_changed_arguments_count_whatever_the_handler_returns(tmp_path: Path, change: str, answer: str) -> None:
+    file = written(
+        tmp_path,
+        f"""
+        def setup(pi):
+            @pi.on("tool_call")
+            def sanitize(event, ctx):
+                {change}
+                return {answer}
+        """,
+    )
+
+    async def story() -> None:
+        async with running(file) as lab:
+            assert await lab.bash("rm -rf /") == {"input": {"command": "safe"}}
+
+    asyncio.run(story())
+
+
+def test_arguments_that_are_returned_win_over_those_that_were_changed(tmp_path: Path) -> None:
+    file = written(
+        tmp_path,
+        """
+        def setup(pi):
+            @pi.on("tool_call")
+            def change(event, ctx):
+                event.input["command"] = "changed"
+                return {"input": {"command": "returned"}}
+
+            @pi.on("before_provider_headers")
+            def add(event, ctx):
+                event.headers["x-added"] = "1"
+                return {}
+        """,
+    )
+
+    async def story() -> None:
+        async with running(file) as lab:
+            assert await lab.bash("ls") == {"input": {"command": "returned"}}
+            assert await lab.shown("before_provider_headers", headers={}) == {"headers": {"x-added": "1"}}
+
+    asyncio.run(story())
+
+
 def test_handlers_run_in_the_order_of_loading_then_of_registration(tmp_path: Path) -> None:
     source = """
         import time
