@@ -650,3 +650,79 @@ def test_a_function_of_this_program_has_the_same_interface() -> None:
             assert (lab.extensions.handlers, lab.extensions.tools) == ({}, {})
 
     asyncio.run(story())
+
+
+# A coroutine that ends with a CancelledError which tau has not requested.
+CANCELLED = """
+    import asyncio
+
+    async def awaits():
+        other = asyncio.create_task(asyncio.sleep(60))
+        other.cancel()
+        await other
+
+    async def cancels_itself():
+        asyncio.current_task().cancel()
+        await asyncio.sleep(0)
+    """
+SAID = "Something that it awaited was cancelled."
+
+
+@pytest.mark.parametrize("how", ["awaits", "cancels_itself"])
+def test_a_call_that_ends_cancelled_by_itself_is_answered_with_an_error(tmp_path: Path, how: str) -> None:
+    registrations = f"""
+    def setup(pi):
+        @pi.tool
+        async def stuck(): "Get stuck."; await {how}()
+
+        @pi.command("stuck")
+        async def command(args, ctx): await {how}()
+
+        @pi.on("tool_call")
+        async def gate(event, ctx): await {how}()
+    """
+    file = written(tmp_path, CANCELLED + registrations)
+
+    async def story() -> None:
+        async with asyncio.timeout(WITHIN), running(file) as lab:
+            with pytest.raises(ToolError, match=SAID):
+                await lab.tool("stuck")
+            (command,) = lab.extensions.commands.values()
+            with pytest.raises(ExtensionFailure, match=SAID):
+                await lab.extensions.ask(command.run(""), None)
+            assert await lab.bash("ls") == {"block": True, "reason": SAID}
+
+    asyncio.run(story())
+
+
+def test_a_setup_that_ends_cancelled_by_itself_is_a_failure_to_load(tmp_path: Path) -> None:
+    file = written(tmp_path, CANCELLED + "\n    async def setup(pi): await awaits()\n")
+
+    async def story() -> None:
+        async with running(file) as lab:
+            ((event, error),) = lab.told
+            assert event == "load" and error.startswith(SAID)
+
+    asyncio.run(story())
+
+
+def test_a_function_of_this_program_that_ends_cancelled_by_itself_fails() -> None:
+    async def awaits() -> None:
+        other = asyncio.get_running_loop().create_future()
+        other.cancel()
+        await other
+
+    def setup(pi: Any) -> None:
+        pi.on("tool_call", lambda event, ctx: awaits())
+        pi.register_tool("stuck", "Get stuck.", {"type": "object"}, lambda id, params: awaits())
+
+    async def story() -> None:
+        async with running() as lab:
+            await load_function(lab.extensions, setup, "<inline:1>", lab.act, lambda: lab.facts)
+            assert await lab.bash("ls") == {"block": True, "reason": SAID}
+            with pytest.raises(RuntimeError, match=SAID):
+                await lab.tool("stuck")
+            with pytest.raises(ExtensionFailure, match=SAID):
+                await load_function(lab.extensions, lambda pi: awaits(), "<inline:2>", lab.act, lambda: lab.facts)
+
+    asyncio.run(story())
