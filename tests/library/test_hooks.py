@@ -172,6 +172,27 @@ def test_dialogs_are_answered_by_the_program_or_have_their_defaults(
     assert play(outcome(tmp_path, extensions=[asking], dialogs=dialogs)) == came
 
 
+def test_a_task_that_a_handler_left_behind_can_show_a_dialog(tmp_path: Path) -> None:
+    async def story() -> bool:
+        ended, tasks = asyncio.Event(), []
+
+        def setup(pi: Any) -> None:
+            @pi.on("agent_start")
+            async def start(event: Any, ctx: Any) -> None:
+                async def later() -> bool:
+                    await ended.wait()
+                    return bool(await ctx.ui.confirm("Continue?"))
+
+                tasks.append(asyncio.ensure_future(later()))
+
+        async with opened(tmp_path, extensions=[setup], dialogs=lambda dialog: True) as agent:
+            await agent.prompt("go")
+            ended.set()
+            return await tasks[0]
+
+    assert play(story()) is True
+
+
 async def cancelled(*given: Any) -> bool:
     """Await something that is cancelled."""
     other: asyncio.Future[bool] = asyncio.get_running_loop().create_future()

@@ -52,6 +52,9 @@ class PausableTimeout:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
+        if self._ended or self.over:  # called by a task that the handler left behind, or too late
+            yield
+            return
         now = asyncio.get_running_loop().time
         if self._asking == 0 and (when := self._timeout.when()) is not None:
             self._remaining = when - now()
