@@ -619,7 +619,7 @@ def test_reloading_takes_the_files_as_they_are_now(tmp_path: Path) -> None:
     async def story() -> None:
         async with running(file) as lab:
             written(tmp_path, "def setup(pi):\n    pi.command('after')(print)\n")
-            await lab.running.reload([Found(file)])
+            await lab.reload(file)
             assert list(lab.extensions.commands) == ["after"]
 
     asyncio.run(story())
