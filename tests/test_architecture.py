@@ -177,7 +177,9 @@ LATE = {
     "store/trusted_files.py": {"hashlib"},
     "core/checks/sha256.py": {"hashlib", "_sha2", "_sha256"},
     "store/procfs.py": {"ctypes"},
-    "store/trust.py": {"hashlib", "tau.store.packages.configured", "tau.store.packages.layout"},
+    "store/trust.py": {
+        *("hashlib", "tau.store.packages.configured", "tau.store.packages.extensions", "tau.store.packages.layout"),
+    },
     "runtime/models/bundled.py": {"importlib.util", "xllamacpp"},
     "extension_api/launch_node.py": {"_ctypes", "ctypes"},
     "runtime/models/logins.py": {"tau.runtime.login.refresh"},

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import asyncio
 
-from tau.concurrency.tasks import cancelled_from_outside
+import pytest
+
+from tau.concurrency.tasks import INNER_CANCELLATION, await_foreign, cancelled_from_outside
 
 
 def test_a_task_knows_if_it_was_cancelled_itself_or_only_what_it_waits_for() -> None:
@@ -33,3 +35,19 @@ def test_without_a_task_nothing_is_cancelled() -> None:
         return await answer
 
     assert asyncio.run(main()) is False
+
+
+def test_foreign_code_that_awaited_something_cancelled_fails_and_one_that_is_cancelled_is_cancelled() -> None:
+    async def main() -> None:
+        for outside in (False, True):
+            other = asyncio.get_running_loop().create_future()
+            task = asyncio.ensure_future(await_foreign(other))
+            await asyncio.sleep(0)
+            (task if outside else other).cancel()
+            await asyncio.wait([task])
+            assert task.cancelled() == outside
+            if not outside:
+                with pytest.raises(RuntimeError, match=INNER_CANCELLATION):
+                    await task
+
+    asyncio.run(main())

@@ -90,7 +90,7 @@ def test_a_reload_uses_the_new_version(tmp_path: Path) -> None:
             gate(tmp_path, "second")
             await crash(lab)
             await lab.until(lambda: load_errors(lab))
-            await lab.running.reload([Found(file)])
+            await lab.reload(file)
             assert await lab.bash("ls") == {"block": True, "reason": "second"}
 
     asyncio.run(story())

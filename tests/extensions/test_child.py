@@ -60,6 +60,59 @@ def test_arguments_can_be_changed_where_they_stand(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
+CHANGES = [
+    "event.input['command'] = 'safe'",
+    "event.input = {'command': 'safe'}",
+    "event['input'] = {'command': 'safe'}",
+]
+
+
+@pytest.mark.parametrize("answer", ["None", "{}", "{'block': False}", "{'input': None}", "True"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_changed_arguments_count_whatever_the_handler_returns(tmp_path: Path, change: str, answer: str) -> None:
+    file = written(
+        tmp_path,
+        f"""
+        def setup(pi):
+            @pi.on("tool_call")
+            def sanitize(event, ctx):
+                {change}
+                return {answer}
+        """,
+    )
+
+    async def story() -> None:
+        async with running(file) as lab:
+            assert await lab.bash("rm -rf /") == {"input": {"command": "safe"}}
+
+    asyncio.run(story())
+
+
+def test_arguments_that_are_returned_win_over_those_that_were_changed(tmp_path: Path) -> None:
+    file = written(
+        tmp_path,
+        """
+        def setup(pi):
+            @pi.on("tool_call")
+            def change(event, ctx):
+                event.input["command"] = "changed"
+                return {"input": {"command": "returned"}}
+
+            @pi.on("before_provider_headers")
+            def add(event, ctx):
+                event.headers["x-added"] = "1"
+                return {}
+        """,
+    )
+
+    async def story() -> None:
+        async with running(file) as lab:
+            assert await lab.bash("ls") == {"input": {"command": "returned"}}
+            assert await lab.shown("before_provider_headers", headers={}) == {"headers": {"x-added": "1"}}
+
+    asyncio.run(story())
+
+
 def test_handlers_run_in_the_order_of_loading_then_of_registration(tmp_path: Path) -> None:
     source = """
         import time
@@ -566,7 +619,7 @@ def test_reloading_takes_the_files_as_they_are_now(tmp_path: Path) -> None:
     async def story() -> None:
         async with running(file) as lab:
             written(tmp_path, "def setup(pi):\n    pi.command('after')(print)\n")
-            await lab.running.reload([Found(file)])
+            await lab.reload(file)
             assert list(lab.extensions.commands) == ["after"]
 
     asyncio.run(story())
@@ -595,5 +648,81 @@ def test_a_function_of_this_program_has_the_same_interface() -> None:
             await lab.until(lambda: lab.acts[-1] == ("notify", {"message": "ab"}))
             line.clear()
             assert (lab.extensions.handlers, lab.extensions.tools) == ({}, {})
+
+    asyncio.run(story())
+
+
+# A coroutine that ends with a CancelledError which tau has not requested.
+CANCELLED = """
+    import asyncio
+
+    async def awaits():
+        other = asyncio.create_task(asyncio.sleep(60))
+        other.cancel()
+        await other
+
+    async def cancels_itself():
+        asyncio.current_task().cancel()
+        await asyncio.sleep(0)
+    """
+SAID = "Something that it awaited was cancelled."
+
+
+@pytest.mark.parametrize("how", ["awaits", "cancels_itself"])
+def test_a_call_that_ends_cancelled_by_itself_is_answered_with_an_error(tmp_path: Path, how: str) -> None:
+    registrations = f"""
+    def setup(pi):
+        @pi.tool
+        async def stuck(): "Get stuck."; await {how}()
+
+        @pi.command("stuck")
+        async def command(args, ctx): await {how}()
+
+        @pi.on("tool_call")
+        async def gate(event, ctx): await {how}()
+    """
+    file = written(tmp_path, CANCELLED + registrations)
+
+    async def story() -> None:
+        async with asyncio.timeout(WITHIN), running(file) as lab:
+            with pytest.raises(ToolError, match=SAID):
+                await lab.tool("stuck")
+            (command,) = lab.extensions.commands.values()
+            with pytest.raises(ExtensionFailure, match=SAID):
+                await lab.extensions.ask(command.run(""), None)
+            assert await lab.bash("ls") == {"block": True, "reason": SAID}
+
+    asyncio.run(story())
+
+
+def test_a_setup_that_ends_cancelled_by_itself_is_a_failure_to_load(tmp_path: Path) -> None:
+    file = written(tmp_path, CANCELLED + "\n    async def setup(pi): await awaits()\n")
+
+    async def story() -> None:
+        async with running(file) as lab:
+            ((event, error),) = lab.told
+            assert event == "load" and error.startswith(SAID)
+
+    asyncio.run(story())
+
+
+def test_a_function_of_this_program_that_ends_cancelled_by_itself_fails() -> None:
+    async def awaits() -> None:
+        other = asyncio.get_running_loop().create_future()
+        other.cancel()
+        await other
+
+    def setup(pi: Any) -> None:
+        pi.on("tool_call", lambda event, ctx: awaits())
+        pi.register_tool("stuck", "Get stuck.", {"type": "object"}, lambda id, params: awaits())
+
+    async def story() -> None:
+        async with running() as lab:
+            await load_function(lab.extensions, setup, "<inline:1>", lab.act, lambda: lab.facts)
+            assert await lab.bash("ls") == {"block": True, "reason": SAID}
+            with pytest.raises(RuntimeError, match=SAID):
+                await lab.tool("stuck")
+            with pytest.raises(ExtensionFailure, match=SAID):
+                await load_function(lab.extensions, lambda pi: awaits(), "<inline:2>", lab.act, lambda: lab.facts)
 
     asyncio.run(story())

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support.extension_processes import WITHIN, Found, Lab, limits, running, written
+from support.extension_processes import WITHIN, Lab, limits, running, written
 from tau.errors import Aborted, ToolError
 from tau.runtime.abort import AbortSignal
+from tau.runtime.extensions.loader import load_function
 
 # A gate that does whatever the command of the tool call names.
 FAULTS = """
@@ -497,11 +499,157 @@ def test_a_reload_restarts_at_once_and_resets_the_restart_limit(tmp_path: Path) 
         async with running(unwell.file) as lab:
             await lab.bash("drop")
             await lab.until(lambda: "load" in dict(lab.told))
-            await lab.running.reload([Found(unwell.file)])
+            await lab.reload(unwell.file)
             assert "not now" in (await lab.bash("ls"))["reason"]  # what it guarded stays shut
             unwell.cured()
-            await lab.running.reload([Found(unwell.file)])
+            await lab.reload(unwell.file)
             assert await lab.bash("ls") == {}
             assert unwell.starts == 4
+
+    asyncio.run(story())
+
+
+# Gates that are registered in session_start.
+
+LATE_GATE = """
+    import os
+
+    def setup(pi):
+        @pi.on("session_start")
+        async def start(event, ctx):
+            {start}
+
+            @pi.on("tool_call")
+            def gate(event, ctx):
+                pi.set_session_name("asked")
+                return {{"block": True, "reason": "policy"}}
+
+        @pi.tool
+        def crash(): "Crash."; os._exit(9)
+    """
+POLICY = {"block": True, "reason": "policy"}
+
+
+@asynccontextmanager
+async def late_gate(folder: Path, start: str, **settings: int) -> AsyncIterator[tuple[Lab, Path]]:
+    """An extension that has started, and has a gate since. `start` is what its session_start does before."""
+    file = written(folder, LATE_GATE.format(start=start))
+    async with running(file, settings=limits(load_timeout_ms=60_000, **settings)) as lab:
+        await lab.shown("session_start", reason="startup")
+        assert await lab.bash("ls") == POLICY
+        lab.acts.clear()
+        yield lab, file
+
+
+class Waiting:
+    """Answers get_commands when it is let go."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.asked, self.go = asyncio.Event(), asyncio.Event()
+        lab.answers["get_commands"] = lambda params: self._answer()
+
+    async def _answer(self) -> list[Any]:
+        self.asked.set()
+        await self.go.wait()
+        return []
+
+
+@pytest.mark.promise("C18")
+@pytest.mark.parametrize("again", ["crash", "reload"])
+def test_a_gate_that_is_registered_in_session_start_is_waited_for(tmp_path: Path, again: str) -> None:
+    async def story() -> None:
+        async with asyncio.timeout(WITHIN), late_gate(tmp_path, "await pi.get_commands()") as (lab, file):
+            waiting = Waiting(lab)
+            work = asyncio.create_task(lab.reload(file) if again == "reload" else lab.tool("crash"))
+            await waiting.asked.wait()
+            call = asyncio.create_task(lab.bash("ls"))
+            await asyncio.sleep(0)  # the call begins
+            waiting.go.set()
+            assert await call == POLICY
+            assert lab.acts.count(("set_session_name", {"name": "asked"})) == 1
+            await asyncio.wait([work])
+            assert isinstance(work.exception(), ToolError if again == "crash" else type(None))
+            assert await lab.bash("ls") == POLICY
+
+    asyncio.run(story())
+
+
+def test_a_process_that_ends_in_session_start_leaves_its_gates_shut(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    start = f"if event.reason == 'reload' and not os.path.exists({str(mark)!r}): open({str(mark)!r}, 'w'); os._exit(8)"
+
+    async def story() -> None:
+        async with late_gate(tmp_path, start) as (lab, _):
+            with pytest.raises(ToolError):
+                await lab.tool("crash")
+            assert await lab.bash("ls") == POLICY
+            assert ("session_start", "Its process ended with code 8.") in lab.told
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("start", "why"),
+    [
+        ("if event.reason == 'reload': raise ValueError('no policy')", "no policy"),
+        ("if event.reason == 'reload': await asyncio.Event().wait()", "No answer within 0.3 s."),
+    ],
+)
+def test_a_gate_stays_shut_if_session_start_fails_before_it_is_registered(tmp_path: Path, start: str, why: str) -> None:
+    async def story() -> None:
+        async with late_gate(tmp_path, f"import asyncio\n            {start}", observer_timeout_ms=300) as (lab, _):
+            with pytest.raises(ToolError):
+                await lab.tool("crash")
+            missing = "It was restarted, but session_start failed and the gate is missing."
+            assert missing in (await lab.bash("ls"))["reason"]
+            assert ("session_start", why) in lab.told
+            await lab.shown("session_start", reason="new")
+            assert await lab.bash("ls") == POLICY
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("again", ["crash", "reload"])
+def test_a_gated_call_that_session_start_waits_for_ends_with_the_time_limit(tmp_path: Path, again: str) -> None:
+    async def story() -> None:
+        start = "if event.reason == 'reload': await pi.get_commands()"
+        async with asyncio.timeout(WITHIN), late_gate(tmp_path, start, observer_timeout_ms=300) as (lab, file):
+            ended = asyncio.get_running_loop().create_future()
+
+            async def gated(params: Any) -> None:
+                ended.set_result(await lab.bash("ls"))
+
+            lab.answers["get_commands"] = gated
+            if again == "reload":
+                await lab.reload(file)
+            else:
+                with pytest.raises(ToolError):
+                    await lab.tool("crash")
+            await ended
+            assert ("session_start", "No answer within 0.3 s.") in lab.told
+
+    asyncio.run(story())
+
+
+def test_a_function_of_this_program_is_asked_once_by_a_call_that_waits_for_a_reload(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with asyncio.timeout(WITHIN), late_gate(tmp_path, "await pi.get_commands()") as (lab, file):
+            asked: list[Any] = []
+            file.write_text(file.read_text().replace("True", "False"))  # the new gate lets everything pass
+            await load_function(
+                lab.extensions,
+                lambda pi: pi.on("tool_call", lambda event, ctx: asked.append(event["input"])),
+                "<inline:1>",
+                lab.act,
+                lambda: lab.facts,
+            )
+            waiting = Waiting(lab)
+            work = asyncio.create_task(lab.reload(file))
+            await waiting.asked.wait()
+            call = asyncio.create_task(lab.bash("ls"))
+            await asyncio.sleep(0)  # the call begins
+            waiting.go.set()
+            assert (await call, asked) == ({}, [{"command": "ls"}])
+            await work
 
     asyncio.run(story())

@@ -172,6 +172,91 @@ def test_dialogs_are_answered_by_the_program_or_have_their_defaults(
     assert play(outcome(tmp_path, extensions=[asking], dialogs=dialogs)) == came
 
 
+def test_a_task_that_a_handler_left_behind_can_show_a_dialog(tmp_path: Path) -> None:
+    async def story() -> bool:
+        ended, tasks = asyncio.Event(), []
+
+        def setup(pi: Any) -> None:
+            @pi.on("agent_start")
+            async def start(event: Any, ctx: Any) -> None:
+                async def later() -> bool:
+                    await ended.wait()
+                    return bool(await ctx.ui.confirm("Continue?"))
+
+                tasks.append(asyncio.ensure_future(later()))
+
+        async with opened(tmp_path, extensions=[setup], dialogs=lambda dialog: True) as agent:
+            await agent.prompt("go")
+            ended.set()
+            return await tasks[0]
+
+    assert play(story()) is True
+
+
+async def cancelled(*given: Any) -> bool:
+    """Await something that is cancelled."""
+    other: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+    other.cancel()
+    return await other
+
+
+SAID = "Something that it awaited was cancelled."
+
+
+@pytest.mark.parametrize(
+    ("wanted", "came"),
+    [
+        ({"extensions": [asking], "dialogs": cancelled}, ("no", True)),
+        ({"permission": cancelled}, (SAID, True)),
+        ({"hooks": {"tool_call": cancelled}}, (SAID, True)),
+    ],
+)
+def test_what_ends_cancelled_by_itself_fails_closed(wanted: Any, came: tuple[str, bool], tmp_path: Path) -> None:
+    async def story() -> tuple[str, bool]:
+        asyncio.get_running_loop().set_exception_handler(lambda loop, about: None)
+        return await outcome(tmp_path, **wanted)
+
+    assert play(story()) == came
+
+
+@pytest.mark.parametrize("as_function", [True, False])
+def test_a_tool_that_ends_cancelled_by_itself_fails_and_the_run_goes_on(tmp_path: Path, as_function: bool) -> None:
+    async def stuck() -> str:
+        """Get stuck."""
+        return str(await cancelled())
+
+    async def run(arguments: dict[str, Any], context: tau.ToolContext) -> tau.Outcome:
+        return tau.Outcome([events.Text(await stuck())])
+
+    async def story() -> tuple[list[Any], str | None]:
+        offered = stuck if as_function else tau.Tool("stuck", "Stuck.", "", {"type": "object"}, run)
+        async with opened(tmp_path, calls("stuck"), says("done"), tools=[offered]) as agent:
+            prompt = agent.prompt("go")
+            ends = [event async for event in prompt if isinstance(event, events.ToolEnd)]
+            return [block.text.endswith(SAID) for end in ends for block in end.result.content], (await prompt).text
+
+    assert play(story()) == ([True], "done")
+
+
+def test_a_handler_of_events_that_ends_cancelled_by_itself_gets_the_next_event(tmp_path: Path) -> None:
+    async def story() -> tuple[int, list[str]]:
+        reported: list[str] = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, about: reported.append(str(about["exception"])))
+        heard: list[tau.AgentEvent] = []
+
+        async def handler(event: tau.AgentEvent) -> None:
+            heard.append(event)
+            await cancelled()
+
+        async with opened(tmp_path) as agent:
+            agent.subscribe(handler)
+            await agent.prompt("go")
+        return len(heard), reported
+
+    heard, reported = play(story())
+    assert heard > 1 and reported == [SAID] * heard
+
+
 def test_a_handler_of_events_that_fails_is_reported_and_nothing_else(tmp_path: Path) -> None:
     async def story() -> tuple[str, list[str]]:
         reported: list[str] = []

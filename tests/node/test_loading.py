@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import pytest
 from support.extension_processes import Found, Lab
 from support.extension_processes import running as started
 from support.node_program import node, node_limits, script
+from tau.errors import ToolError
 from tau.extension_api import launch_node
 
 HOST = Path(launch_node.__file__).parent / "node"
@@ -142,6 +145,78 @@ def test_a_file_that_was_changed_after_the_first_load_is_not_loaded(tmp_path: Pa
             return lab
 
     assert "part.ts changed since the extension was loaded" in asyncio.run(story()).errors[0].error
+
+
+@pytest.mark.promise("J10")
+@pytest.mark.parametrize("named", ["../tools/helper.ts", "node_modules/dep/helper.ts"])
+def test_an_entry_that_the_folder_of_the_extension_does_not_contain_is_compared_too(tmp_path: Path, named: str) -> None:
+    package = tmp_path / "pack"
+    script(package, "{}", "package.json")
+    file = script(tmp_path, tool("process.exit(9)"), os.path.normpath(f"pack/{named}"))
+    trusted = {
+        os.path.realpath(each): hashlib.sha256(each.read_bytes()).hexdigest()
+        for each in (package / "package.json", file)
+    }
+
+    async def story() -> None:
+        async with started(Found(file, content=trusted, package=package), settings=node_limits()) as lab:
+            assert "value" in lab.extensions.tools
+            script(tmp_path, "throw new Error('it was executed')", os.path.normpath(f"pack/{named}"))
+            with pytest.raises(ToolError):
+                await lab.tool("value")
+            await lab.until(lambda: "load" in dict(lab.told))
+            assert f"{file} changed since the extension was loaded" in dict(lab.told)["load"]
+        async with started(Found(file, content=trusted, package=package), settings=node_limits()) as lab:
+            assert f"{file} changed since the project was trusted" in dict(lab.told)["load"]
+
+    asyncio.run(story())
+
+
+ADDED = {
+    "late.ts": "./late.ts",
+    "late.js": "./late.js",
+    "late.json": "./late.json",
+    "late.txt": "./late.txt",
+    "lib/late.ts": "./lib/late.ts",
+    "linked/late.ts": "./linked/late.ts",
+    "late.node": "./late.node",
+}
+
+
+@pytest.mark.promise("J10")
+@pytest.mark.parametrize(("added", "named"), ADDED.items())
+@pytest.mark.parametrize("how", ["a file", "a link"])
+def test_a_module_that_was_added_after_the_first_load_is_not_loaded(
+    tmp_path: Path, added: str, named: str, how: str
+) -> None:
+    package = tmp_path / "pack"
+    script(tmp_path / "elsewhere", "", "known.ts")
+    file = script(package, tool(f'require("{named}") && 1'), "index.ts")
+    (package / "linked").symlink_to(tmp_path / "elsewhere")
+
+    async def story() -> None:
+        async with started(Found(file, package=package), settings=node_limits()) as lab:
+            new = script(tmp_path / "late" if how == "a link" else package, "1", added)
+            if how == "a link":
+                (package / added).parent.mkdir(exist_ok=True)
+                (package / added).symlink_to(new)
+            with pytest.raises(ToolError, match="is not one of the modules that the extension had when it was loaded"):
+                await lab.tool("value")
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("name", ["node_modules/dep/index.js", ".cache/x.js", "../beside/x.js"])
+def test_other_modules_may_be_added_later(tmp_path: Path, name: str) -> None:
+    package = tmp_path / "pack"
+    file = script(package, tool(f'require("./{name}")'), "index.ts")
+
+    async def story() -> Any:
+        async with started(Found(file, package=package), settings=node_limits()) as lab:
+            script(tmp_path, "module.exports = 'later';", os.path.normpath(f"pack/{name}"))
+            return (await lab.tool("value")).details["value"]
+
+    assert asyncio.run(story()) == "later"
 
 
 def test_extensions_load_in_order_and_share_objects(tmp_path: Path) -> None:

@@ -553,6 +553,32 @@ def test_a_reload_of_extensions_reads_settings_and_trust_again(tmp_path: Path) -
         assert names == ["again", "hello"]
 
 
+def test_a_reload_holds_calls_until_session_start_has_registered_the_gate(tmp_path: Path) -> None:
+    code = """
+    @pi.command("again")
+    async def again(args, ctx):
+        await ctx.reload()
+
+    @pi.on("session_start")
+    async def begin(event, ctx):
+        if event["reason"] == "reload":
+            await ctx.ui.input("Policy?")
+
+        @pi.on("tool_call")
+        def gate(event, ctx):
+            return {"block": True, "reason": "policy"}
+"""
+    with guest(tmp_path, code, calls("touch ran"), {"text": "done"}) as agent:
+        agent.ask("prompt", message="/again")
+        request = agent.until("extension_ui_request")[-1]
+        agent.send("prompt", message="go")
+        agent.until(lambda event: event["type"] == "message_end" and event["message"]["role"] == "assistant")
+        agent.write(b'{"type":"extension_ui_response","id":"%b","value":"strict"}\n' % request["id"].encode())
+        (end,) = of("tool_execution_end", agent.until("agent_end"))
+        assert (end["isError"], text(end["result"])) == (True, "policy")
+        assert not (agent.cwd / "ran").exists()
+
+
 def test_a_gate_that_cannot_be_reloaded_stays_closed(tmp_path: Path) -> None:
     gate = """
     @pi.on("tool_call")

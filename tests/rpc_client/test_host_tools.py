@@ -104,6 +104,27 @@ def test_functions_and_tools_run_in_the_client_and_their_results_reach_the_model
     drive(tmp_path, answers, story, [lookup, PLAIN, raising, refusing])
 
 
+async def stuck() -> str:
+    """Await something that is cancelled."""
+    other = asyncio.get_running_loop().create_future()
+    other.cancel()
+    return str(await other)
+
+
+async def stuck_tool(arguments: dict[str, Any], context: ToolContext) -> Outcome:
+    return Outcome([Text(await stuck())])
+
+
+@pytest.mark.parametrize("offered", [stuck, Tool("stuck", "Stuck.", "", {"type": "object"}, stuck_tool)])
+def test_a_tool_that_ends_cancelled_by_itself_is_answered(tmp_path: Path, offered: Any) -> None:
+    async def story(client: RpcClient) -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
+        heard = await client.prompt_and_wait("go")
+        assert results(heard) == [("RuntimeError: Something that it awaited was cancelled.", True, {})]
+
+    drive(tmp_path, [call("stuck"), OK], story, [offered])
+
+
 def test_set_tools_replaces_the_tools_also_from_within_a_call(tmp_path: Path) -> None:
     async def story(client: RpcClient) -> None:
         async def second() -> str:

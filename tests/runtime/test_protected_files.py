@@ -11,7 +11,7 @@ from tau.errors import ToolError
 from tau.runtime.app.config import ProjectConfig
 from tau.runtime.machine.files import LocalFiles
 from tau.runtime.machine.protected_files import OWN, ProtectedFiles
-from tau.store.trust import NAMES_NEEDING_TRUST
+from tau.store.trust import NAMES_NEEDING_TRUST, save_decision
 
 
 @pytest.fixture
@@ -196,3 +196,15 @@ def test_a_project_that_is_not_trusted_cannot_keep_tools_from_files_outside_of_i
     (place / "other.py").touch()
     settings(place / "work" / ".pi", extensions=["../../other.py"])
     assert not is_refused(of_basis(place), place / "other.py")
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_the_file_that_a_manifest_names_elsewhere_is_guarded(place: Path, trusted: bool) -> None:
+    kit = place / "work" / ".pi" / "extensions" / "kit"
+    kit.mkdir(parents=True)
+    (kit / "package.json").write_text('{"pi": {"extensions": ["../../../tools/x.ts"]}}')
+    (place / "work" / "tools").mkdir()
+    (place / "work" / "tools" / "x.ts").write_text("export default () => {};\n")
+    if trusted:
+        save_decision(place / "work", place / "agent", trusted=True)
+    assert is_refused(of_basis(place), place / "work" / "tools" / "x.ts")

@@ -139,6 +139,38 @@ def test_files_that_the_settings_would_run_are_bound_too(
     assert not decision_for(agent, project).trusted
 
 
+# By settings, the file of a manifest, and what it names: a file elsewhere, and one in a folder that is not compared.
+MANIFESTS = {
+    "own": ({}, ".pi/extensions/kit", "../../../tools/x.ts"),
+    "own in Python": ({}, ".pi/extensions/kit", "../../../tools/x.py"),
+    "own in node_modules": ({}, ".pi/extensions/kit", "node_modules/dep/x.ts"),
+    "named in settings": ({"extensions": ["../kit"]}, "kit", "../tools/x.ts"),
+    "local package": ({"packages": ["../kit"]}, "kit", "../tools/x.ts"),
+    "local package, as a glob": ({"packages": ["../kit"]}, "kit", "../tools/*.ts"),
+    "package in a local package": ({"packages": ["../pack"]}, "pack/extensions/kit", "../../../tools/x.ts"),
+    "npm package": ({"packages": ["npm:kit"]}, ".pi/npm/node_modules/kit", "../dep/x.ts"),
+    "git package": ({"packages": ["git:example.org/me/kit"]}, ".pi/git/example.org/me/kit", "node_modules/dep/x.ts"),
+}
+
+
+@pytest.mark.promise("S06")
+@pytest.mark.parametrize(("settings", "folder", "named"), MANIFESTS.values(), ids=MANIFESTS)
+def test_a_file_that_a_manifest_names_is_bound_wherever_it_is(
+    agent: Path, project: Path, settings: dict[str, object], folder: str, named: str
+) -> None:
+    (project / ".pi" / "settings.json").write_text(json.dumps(settings))
+    (project / folder).mkdir(parents=True)
+    (project / folder / "package.json").write_text(json.dumps({"pi": {"extensions": [named]}}))
+    file = Path(os.path.normpath(project / folder / named.replace("*", "x")))
+    write(file)
+    remember(agent, project)
+    decision = decision_for(agent, project)
+    assert decision.trusted
+    assert decision.content is not None and os.path.realpath(file) in decision.content
+    file.write_text("something else")
+    assert not decision_for(agent, project).trusted
+
+
 def test_what_is_no_plain_file_cannot_be_trusted(project: Path) -> None:
     os.mkfifo(project / ".pi" / "extensions" / "pipe.py")
     with pytest.raises(Untrustable, match="not a regular file"):

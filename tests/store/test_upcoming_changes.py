@@ -17,6 +17,10 @@ SETTINGS = {"packages": ["npm:kit", "git:example.org/me/tools"]}
 NPM = {"package-lock.json": "1", "node_modules/kit/index.ts": "1", "node_modules/dep/index.js": "1"}
 NEW_NPM = {"package-lock.json": "2", "node_modules/kit/index.ts": "2", "node_modules/kit/more.ts": "2"}
 
+# Manifests that name a file which trust does not cover as a file of the package.
+NPM_ENTRY = {"node_modules/kit/package.json": '{"pi": {"extensions": ["../dep/index.js"]}}', **NPM}
+GIT_ENTRY = {"package.json": '{"pi": {"extensions": ["node_modules/dep/x.ts"]}}', "node_modules/dep/x.ts": "x"}
+
 
 class Step(NamedTuple):
     """`files` are written (None: removed), and folders replaced by others beside the project (None: removed)."""
@@ -32,6 +36,8 @@ STEPS = {
     "npm": Step(folders={".pi/npm": NEW_NPM}),
     "npm of a package that is not named": Step(folders={".pi/npm": {"node_modules/other/index.ts": "x"}}),
     "git": Step(folders={".pi/git/example.org/me/tools": {"skills/x/SKILL.md": "x", ".git/HEAD": "x"}}),
+    "npm with an extension in a dependency": Step(folders={".pi/npm": NPM_ENTRY}),
+    "git with an extension in a dependency": Step(folders={".pi/git/example.org/me/tools": GIT_ENTRY}),
     "another repository": Step(folders={".pi/git/example.org/you/more": {"index.ts": "x"}}),
     "no repository": Step(folders={".pi/git/example.org/me/tools": None}),
     "ignored": Step({".pi/git/.gitignore": "*"}),

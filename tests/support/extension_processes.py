@@ -74,6 +74,12 @@ class Lab:
         context = ToolContext(LocalMachine(), os.getcwd(), progress, call_id="call")
         return await self.extensions.tools[name].run(arguments, context)
 
+    async def reload(self, *files: Path) -> None:
+        async def announce() -> None:
+            await self.shown("session_start", reason="reload")
+
+        await self.running.reload([Found(file) for file in files], announce)
+
     @property
     def told(self) -> list[tuple[str, str]]:
         return [(error.event, error.error) for error in self.errors]

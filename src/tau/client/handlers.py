@@ -15,6 +15,7 @@ from tau.client.connection import Connection
 from tau.client.errors import AgentGone
 from tau.client.events import RpcEvent, read_event
 from tau.client.stream import MAX_BUFFERED_EVENTS, Events
+from tau.concurrency.tasks import await_foreign
 from tau.core.checks.dialog_handlers import Dialog, DialogHandlers, ui_response
 from tau.records.base import encode
 from tau.records.dialogs import Confirm, Editor, Input, Select
@@ -97,7 +98,7 @@ class Handlers:
 
     async def _answer(self, connection: Connection, dialog: Dialog) -> None:
         try:
-            answer = await self.dialogs.answer(dialog)
+            answer = await await_foreign(self.dialogs.answer(dialog))
         except Exception as error:
             _report("A dialog handler failed, so the dialog is cancelled", error)
             answer = ui_response(dialog, None)
@@ -124,7 +125,7 @@ async def _deliver(events: Events, handler: AsyncHandler) -> None:
         try:
             async for event in events:
                 try:
-                    await handler(event)
+                    await await_foreign(handler(event))
                 except Exception as error:
                     _report("An event handler failed", error)
         except AgentGone:

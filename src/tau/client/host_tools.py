@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tau.client.errors import AgentGone
 from tau.client.events import RpcEvent
+from tau.concurrency.tasks import await_foreign
 from tau.errors import CommandError, ToolError, UsageError
 from tau.functions.function_tools import function_tool
 from tau.functions.threads import Threads
@@ -116,7 +117,7 @@ class HostTools:
         progress = ProgressReports(request.id, self._call)
         context = ToolContext(cast("Machine", NoMachine()), self._cwd, progress.add, call_id=request.tool_call_id)
         try:
-            outcome, is_error = await tool.run(request.arguments, context), False
+            outcome, is_error = await await_foreign(tool.run(request.arguments, context)), False
         except ToolError as error:
             outcome, is_error = Outcome([Text(str(error))]), True
         except Exception as error:

@@ -19,11 +19,14 @@ class Event(dict[str, Any]):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
+        return self.get(self._key(name))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self[self._key(name)] = value
+
+    def _key(self, name: str) -> str:
         camel = re.sub(r"_([a-z])", lambda found: found[1].upper(), name)
-        for key in (name, camel):
-            if key in self:
-                return self[key]
-        return None
+        return camel if name not in self and camel in self else name
 
 
 class Ui(TerminalUi):

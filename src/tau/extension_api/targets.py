@@ -36,8 +36,9 @@ def handler_target(channel: Channel, hook: str, function: Callable[..., Any]) ->
         event = event_type(params)
         before = deepcopy(event.get(mutable)) if mutable else None
         answer = await result_of(function(event, Context(channel, call)))
-        if mutable and answer is None and event.get(mutable) != before:
-            return {mutable: event[mutable]}
+        if mutable and event.get(mutable) != before:
+            fields = answer if isinstance(answer, Mapping) else {}
+            return answer if fields.get(mutable) is not None else {**fields, mutable: event.get(mutable)}
         return answer
 
     return run

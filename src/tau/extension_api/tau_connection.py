@@ -16,6 +16,7 @@ from inspect import isawaitable
 from itertools import count
 from typing import Any, Protocol
 
+from tau.concurrency.tasks import INNER_CANCELLATION, await_foreign
 from tau.errors import ExtensionFailure
 from tau.extension_api.api import Pi
 from tau.extension_api.channel import TargetFunction
@@ -218,7 +219,7 @@ class TauConnection:
         try:
             value = setup(pi)
             if isawaitable(value):
-                await value
+                await await_foreign(value)
         except Exception as error:
             self.send(Failed(describe_error(error, message.path)))
         else:
@@ -242,6 +243,10 @@ class TauConnection:
             answer = Answer(call.id, await run(params, call))
             call.flush()
             data = encode(answer)
+        except asyncio.CancelledError as error:
+            if call.cancelled or self.closed.done():
+                raise
+            data = encode(Answer(call.id, error=INNER_CANCELLATION, where=error_location(error, self._path) or UNSET))
         except Exception as error:
             data = encode(Answer(call.id, error=error_text(error), where=error_location(error, self._path) or UNSET))
         finally:

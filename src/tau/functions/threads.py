@@ -8,6 +8,7 @@ from functools import partial
 from inspect import isawaitable, iscoroutinefunction
 from typing import Any
 
+from tau.concurrency.tasks import await_foreign
 from tau.concurrency.threads import run_in_thread
 
 
@@ -23,12 +24,12 @@ class Threads:
     async def call(self, function: Callable[..., Any], *args: Any, **named: Any) -> Any:
         """Run a plain function in a thread, or await a coroutine function in the event loop."""
         if is_async(function):
-            return await function(*args, **named)
+            return await await_foreign(function(*args, **named))
         future = run_in_thread(partial(function, *args, **named), f"tau {getattr(function, '__name__', 'function')}")
         self._running.add(future)
         future.add_done_callback(self._on_done)
         value = await asyncio.shield(future)
-        return await value if isawaitable(value) else value
+        return await await_foreign(value) if isawaitable(value) else value
 
     async def join(self, seconds: float) -> None:
         if self._running:

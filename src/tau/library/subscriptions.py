@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Self, cast
 
 from tau.concurrency.async_queue import AsyncQueue
+from tau.concurrency.tasks import await_foreign
 from tau.core.agent.draft import Update
 from tau.functions.threads import is_async
 from tau.records.base import replace
@@ -186,7 +187,7 @@ class EventHub:
 async def _deliver(events: Events, handler: Callable[[AgentEvent], Awaitable[None]]) -> None:
     async for event in events:
         try:
-            await handler(event)
+            await await_foreign(handler(event))
         except Exception as error:
             report("An event handler failed", error)
 

@@ -24,8 +24,10 @@ MAX_FILES, MAX_BYTES, MAX_DEPTH = 4096, 64 * 1024 * 1024, 32
 _SKIPPED = ("__pycache__", "node_modules")
 
 
-def module_files(path: Path) -> list[Path]:
+def module_files(path: Path, entry: Path | None = None) -> list[Path]:
     """Return the file of an extension, or all modules in its folder, as the loader names them.
+
+    `entry` is the file that is executed; a manifest may name one outside of the folder, or in one that is skipped.
 
     Raises ExtensionFailure if there are too many.
     """
@@ -37,14 +39,19 @@ def module_files(path: Path) -> list[Path]:
         found.append(file)
         if len(found) > MAX_FILES:
             raise ExtensionFailure(f"{path} has more than {MAX_FILES} modules, too many to check for changes")
+    if entry is not None and not os.path.isdir(entry) and entry not in found:
+        found.append(entry)
     return found
 
 
-def module_digests(path: Path) -> dict[str, str]:
-    """Return the SHA-256 of each module by path. Blocks. Raises ExtensionFailure if a module cannot be read."""
+def module_digests(path: Path, entry: Path | None = None) -> dict[str, str]:
+    """Return the SHA-256 of each file of `module_files` by path. Blocks.
+
+    Raises ExtensionFailure if a module cannot be read.
+    """
     digests: dict[str, str] = {}
     room = MAX_BYTES
-    for file in module_files(path):
+    for file in module_files(path, entry):
         try:
             data = read_small(file, room)
         except OSError as error:

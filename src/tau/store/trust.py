@@ -15,13 +15,16 @@ import stat
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tau.records.base import BadRecord, Value, parse
 from tau.records.settings import ProjectTrust
-from tau.store.extension_files import listed_extensions
+from tau.store.extension_files import in_folder, listed_extensions
 from tau.store.files import locked, read_small, replace_file
 from tau.store.settings import SettingsFile, as_text, read_layers
+
+if TYPE_CHECKING:
+    from tau.store.packages.configured import ConfiguredPackage
 
 # Files in `.pi` that can run code, send data elsewhere, or replace the system prompt. Packages are installed in git and
 # npm; of npm's node_modules, the folders of the packages that settings name are covered, and npm's lock file stands for
@@ -237,6 +240,10 @@ class ProjectFiles:
         """With `follow`, a link that leads nowhere does not count."""
         return os.path.exists(path) if follow else os.path.lexists(path)
 
+    def place(self, path: Path) -> Path | None:
+        """Return where a file or folder is now; None if it is about to be removed."""
+        return path
+
     def folder_identity(self, path: Path) -> tuple[int, int] | None:
         """Return None for a file. Raises OSError."""
         status = os.stat(path)
@@ -294,8 +301,10 @@ def _covered(cwd: Path, roots: list[Path], files: ProjectFiles) -> Iterator[Path
         raise Untrustable(f"in its settings, {problems[0].rpartition(': ')[0]}")
     plain += [path for path in named if not _is_in_any(path, roots)]
     packages = [*(root for root in roots if root == repositories), *packages_in_settings(cwd, files)]
+    # A manifest can name a file that is in none of these folders, or in one that is skipped.
+    entries = [*extension_entries(cwd), *package_entries(cwd, files)]
     seen: set[Path] = set()
-    for path in chain(_files(plain, files), _files(packages, files, skipped=SKIPPED_IN_PACKAGES)):
+    for path in chain(_files(plain, files), _files([*packages, *entries], files, skipped=SKIPPED_IN_PACKAGES)):
         if path not in seen:
             seen.add(path)
             yield path
@@ -303,6 +312,26 @@ def _covered(cwd: Path, roots: list[Path], files: ProjectFiles) -> Iterator[Path
 
 def packages_in_settings(cwd: Path, files: ProjectFiles = ON_DISK) -> list[Path]:
     """Return the folders and files of the packages that the project's settings name, if they exist."""
+    return [one.layout.folder(one.source) for one in _existing_packages(cwd, files)]
+
+
+def package_entries(cwd: Path, files: ProjectFiles = ON_DISK) -> list[Path]:
+    """Return what these packages would load as extensions."""
+    packages = _existing_packages(cwd, files)
+    if not packages:
+        return []
+    from tau.store.packages.extensions import entries_of
+
+    found: list[Path] = []
+    for one in packages:
+        place, root = files.place(one.layout.folder(one.source)), one.layout.root(one.source)
+        top = None if root is None else files.place(root)
+        if place is not None:
+            found += entries_of(one, place, place if top is not None and not place.is_relative_to(top) else top)
+    return [path for path in found if files.exists(path, follow=True)]
+
+
+def _existing_packages(cwd: Path, files: ProjectFiles) -> list[ConfiguredPackage]:
     entries = files.packages(cwd)
     if not entries:
         return []
@@ -310,7 +339,17 @@ def packages_in_settings(cwd: Path, files: ProjectFiles = ON_DISK) -> list[Path]
     from tau.store.packages.layout import project_layout
 
     found, _ = parse_entries(entries, project_layout(cwd))
-    return [path for one in found if files.exists(path := one.layout.folder(one.source), follow=True)]
+    return [one for one in found if files.exists(one.layout.folder(one.source), follow=True)]
+
+
+def extension_entries(cwd: Path, within: Path | None = None) -> list[Path]:
+    """Return what would be loaded of the project's own extensions: those in `.pi/extensions`, and of its settings.
+
+    `within`: globs that search in other folders are not expanded.
+    """
+    layers = read_layers(SettingsFile(cwd / ".pi" / "settings.json"), None)
+    listed, _ = listed_extensions(layers.lists["user"].get("extensions", ()), within)
+    return [one.path for one in [*in_folder(cwd / ".pi" / "extensions"), *listed] if os.path.exists(one.path)]
 
 
 def named_in_settings(cwd: Path, within: Path | None = None) -> tuple[list[Path], list[str]]:

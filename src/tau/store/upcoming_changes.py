@@ -59,13 +59,19 @@ class ChangedFiles(ProjectFiles):
     def exists(self, path: Path, *, follow: bool = False) -> bool:
         if path in self._change.files:
             return self._change.files[path] is not None
-        place = self._place(path)
+        place = self.place(path)
         return self._below(path) != [] or (place is not None and super().exists(place, follow=follow))
+
+    def place(self, path: Path) -> Path | None:
+        for folder, place in self._change.folders.items():
+            if path.is_relative_to(folder):
+                return None if place is None else place / path.relative_to(folder)
+        return path
 
     def folder_identity(self, path: Path) -> tuple[int, int] | None:
         if path in self._change.files:
             return None
-        place = self._place(path)
+        place = self.place(path)
         if place is None:
             raise FileNotFoundError(str(path))
         try:
@@ -76,7 +82,7 @@ class ChangedFiles(ProjectFiles):
             return -1, len(path.parts)  # a folder that the change makes
 
     def names(self, path: Path) -> list[str]:
-        place = self._place(path)
+        place = self.place(path)
         found = set(super().names(place)) if place is not None and place.is_dir() else set()
         found |= {changed.relative_to(path).parts[0] for changed in self._below(path)}
         return [name for name in found if path / name not in self._places or self.exists(path / name)]
@@ -87,14 +93,7 @@ class ChangedFiles(ProjectFiles):
             if len(data) > limit:
                 raise OSError(f"{path} is too large")
             return data
-        return super().read(self._place(path) or path, limit)
-
-    def _place(self, path: Path) -> Path | None:
-        """Where a path is now; None if it is removed."""
-        for folder, place in self._change.folders.items():
-            if path.is_relative_to(folder):
-                return None if place is None else place / path.relative_to(folder)
-        return path
+        return super().read(self.place(path) or path, limit)
 
     def _below(self, path: Path) -> list[Path]:
         """The changed files and folders below a folder that are there after the change."""

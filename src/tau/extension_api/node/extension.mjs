@@ -93,8 +93,9 @@ export class Extension {
     const stopped = new Promise((resolve) => (ended = resolve));
     this.onEnd(() => ended());
     try {
+      const { modules, root } = this.#message;
       const work = currentCall.run({ extension: this }, async () => {
-        const factory = await loadFactory(this.path, this.#message.modules ?? {}, this.agentDir);
+        const factory = await loadFactory(this.path, modules ?? {}, this.agentDir, root);
         await factory(pi);
       });
       await Promise.race([work, stopped]);

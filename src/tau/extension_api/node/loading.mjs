@@ -24,6 +24,8 @@ const exportsOf = new Map(); // the names that each module of an extension expor
 const strippedFiles = new Map(); // code without types that was read before the file is loaded
 let cacheDir; // the folder of the agent, which has the cache
 const digests = new Map(); // SHA-256 of files that may be imported, by path
+const checkedPlaces = new Set(); // entry files and folders of extensions: nothing in them is imported without a digest
+const UNCHECKED = /\/(?:\.[^/]*|node_modules|__pycache__)\//; // folders in them of which there are no digests
 const logged = new Set();
 
 /** The path of a file URL; "" for others. */
@@ -48,19 +50,33 @@ export function useCode(code) {
   }
 }
 
-/** Imports an extension and returns its factory. `modules` has the digests of its own files. */
-export async function loadFactory(path, modules, agentDir) {
+/** Imports an extension and returns its factory. `modules` has the digests of its own files, `root` is its folder. */
+export async function loadFactory(path, modules, agentDir, root) {
   cacheDir ??= agentDir;
-  for (const [file, digest] of Object.entries(modules)) {
-    digests.set(file, digest);
-    try {
-      digests.set(realpathSync(file), digest);
-    } catch {} // reported by the import
-  }
+  const files = Object.keys(modules);
+  for (const file of files) for (const name of namesOf(file)) digests.set(name, modules[file]);
+  const places = root ? [path, root, ...foldersBelow(root, files)] : [path];
+  for (const place of new Set(places)) for (const name of namesOf(place)) checkedPlaces.add(name);
   const loaded = await import(pathToFileURL(path).href);
   const factory = typeof loaded.default === "function" ? loaded.default : loaded.default?.default;
   if (typeof factory !== "function") throw new Error(`Extension does not export a valid factory function: ${path}`);
   return factory;
+}
+
+/** The folders of modules: one may be a link to a folder elsewhere. */
+function foldersBelow(root, files) {
+  const folders = files.map((file) => `${dirname(file)}/`);
+  const own = folders.filter((folder) => folder.startsWith(`${root}/`) && !UNCHECKED.test(folder.slice(root.length)));
+  return own.map((folder) => folder.slice(0, -1));
+}
+
+/** The names of a file or folder: the one that is given, and the real one. */
+function namesOf(path) {
+  try {
+    return [path, realpathSync(path)];
+  } catch {
+    return [path]; // reported by the import
+  }
 }
 
 // Resolving
@@ -101,6 +117,8 @@ function resolve(specifier, context, next) {
 }
 
 function resolved(file, query, context, next) {
+  if (needsDigest(file)) requireDigest(file); // a link may lead elsewhere
+  if (file.endsWith(".node")) readChecked(file); // not loaded by `load`
   // A CommonJS module asks for a path, all others for a URL.
   if (!TYPESCRIPT.test(file)) return next(isRequire(context) ? file : pathToFileURL(file).href + query, context);
   // Node would remove the types to find out the format.
@@ -129,7 +147,7 @@ function load(url, context, next) {
   if (path.endsWith(".json") && !required && context.importAttributes?.type === undefined) {
     return { format: "module", source: `export default ${readChecked(path)}`, shortCircuit: true };
   }
-  if (digests.has(path)) readChecked(path);
+  if (digests.has(path) || needsDigest(path)) readChecked(path);
   const loaded = next(url, context);
   if (loaded.format !== "module" || required || !path || loaded.source == null) return loaded;
   const text = typeof loaded.source === "string" ? loaded.source : Buffer.from(loaded.source).toString("utf8");
@@ -138,7 +156,21 @@ function load(url, context, next) {
   return source === text ? loaded : { ...loaded, source };
 }
 
+/** True for a file of an extension that must have a digest. */
+function needsDigest(path) {
+  for (const place of checkedPlaces) {
+    if (path === place || (path.startsWith(`${place}/`) && !UNCHECKED.test(path.slice(place.length)))) return true;
+  }
+  return false;
+}
+
+function requireDigest(path) {
+  if (digests.has(path)) return;
+  throw new Error(`${path} is not one of the modules that the extension had when it was loaded; reload to use it`);
+}
+
 function readChecked(path) {
+  if (needsDigest(path)) requireDigest(path);
   const data = readFileSync(path);
   const digest = digests.get(path);
   if (digest !== undefined && digest !== builtin("crypto").createHash("sha256").update(data).digest("hex")) {

@@ -25,6 +25,7 @@ from tau.store.trust import (
     Fingerprint,
     Untrustable,
     decide,
+    extension_entries,
     fingerprint,
     named_in_settings,
     names_needing_trust,
@@ -168,7 +169,7 @@ class ProjectConfig:
 
         Also the files of a project without a trust decision, if they are inside it: it may be trusted later.
         """
-        named = [one.package or one.path for one in self.extensions]
+        named = [path for one in self.extensions for path in (one.package or one.path, one.path)]
         for scope in ("user", "project"):
             named += PathList(self._lists[scope].get("extensions", ())).paths()[0]
         named += [self.cwd / os.path.expanduser(text) for text in self._given if not is_remote(text)]
@@ -208,6 +209,7 @@ def _of_project(cwd: Path) -> Iterator[str]:
     with suppress(OSError):  # a path that cannot be read cannot be loaded either
         found += [one.top for one in in_folder(cwd / ".pi" / "extensions")]
         found += named_in_settings(cwd, within=cwd)[0]
+        found += extension_entries(cwd, within=cwd)
     for path in found:
         with suppress(OSError):
             if (real := os.path.realpath(path)).startswith(top):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
@@ -113,8 +113,11 @@ class RunningExtensions:
         for child in self._children:
             child.kill()
 
-    async def reload(self, found: Sequence[ExtensionFile]) -> None:
-        """Replace the loaded extensions by `found`. Their gates stay closed in between."""
+    async def reload(self, found: Sequence[ExtensionFile], announce: Callable[[], Awaitable[None]]) -> None:
+        """Replace the loaded extensions by `found`, then `announce` the start to them.
+
+        Their gates stay closed until then: an extension may register them in session_start.
+        """
         gates = {child.path: child.gates for child in self._children}
         loaded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         held = [(hook, self._hold(hook, loaded)) for hook in {hook for hooks in gates.values() for hook in hooks}]
@@ -122,6 +125,7 @@ class RunningExtensions:
             await self.stop()
             remaining = {str(item.path) for item in found}
             await self.add(found, {path: hooks for path, hooks in gates.items() if path in remaining})
+            await announce()
         finally:
             for hook, handler in held:
                 self._extensions.off(hook, handler)
@@ -130,11 +134,10 @@ class RunningExtensions:
     def _hold(self, hook: str, loaded: asyncio.Future[None]) -> Handler:
         """Hold a gate during a reload: calls wait for its end and are then checked by the new extensions."""
 
-        async def call(payload: Mapping[str, Any]) -> Any:
+        async def call(payload: Mapping[str, Any]) -> None:
             await asyncio.shield(loaded)
-            return await self._extensions.fire(hook, payload)
 
-        return self._extensions.on(hook, "<runtime>", call, -1)
+        return self._extensions.on(hook, "<runtime>", call, -1, placeholder=True)
 
 
 async def load_extensions(

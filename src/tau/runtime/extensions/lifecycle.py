@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -77,7 +77,7 @@ if TYPE_CHECKING:
 
         def send_facts(self) -> None: ...
 
-        async def reload(self, found: Sequence[ExtensionFile]) -> None: ...
+        async def reload(self, found: Sequence[ExtensionFile], announce: Callable[[], Awaitable[None]]) -> None: ...
 
     class LoadPlan(Protocol):
         """The extensions to load for a session, and what depends on them.
@@ -228,16 +228,20 @@ class ExtensionLifecycle:
             found = await plan.again()
             await owner.hooks.tell("session_shutdown", {"reason": "reload"})
             if self._running is not None:
-                await self._running.reload(found)
-            elif found:
+                await self._running.reload(found, lambda: self._announce_reload(plan))
+                return
+            if found:
                 await self._load(plan)
-            await self._ask_for_trust(plan)
-            await self._announce_start("reload")
+            await self._announce_reload(plan)
         except TauError as error:
             owner.extensions.report("<runtime>", "reload", str(error))
         except Exception as error:
             logger.warning("extensions could not be reloaded", exc_info=error)
             owner.extensions.report("<runtime>", "reload", str(error))
+
+    async def _announce_reload(self, plan: LoadPlan) -> None:
+        await self._ask_for_trust(plan)
+        await self._announce_start("reload")
 
     async def stop(self) -> None:
         self._ended = True

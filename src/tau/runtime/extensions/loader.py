@@ -10,6 +10,7 @@ from contextvars import copy_context
 from inspect import isawaitable
 from typing import Any
 
+from tau.concurrency.tasks import await_foreign
 from tau.errors import ExtensionFailure
 from tau.extension_api.api import Pi
 from tau.extension_api.channel import TargetFunction
@@ -93,7 +94,7 @@ class InProcessChannel:
     ) -> Any:
         call = InProcessCall(update)
         try:
-            return to_builtins(await self._runs[target](to_builtins(dict(params)), call))
+            return to_builtins(await await_foreign(self._runs[target](to_builtins(dict(params)), call)))
         except asyncio.CancelledError:
             call.cancelled = True
             raise
@@ -132,7 +133,7 @@ async def load_function(
     try:
         value = setup(pi)
         if isawaitable(value):
-            await value
+            await await_foreign(value)
     except Exception as error:
         channel.clear()
         raise ExtensionFailure(f"Failed to load extension {name}: {error}") from error

@@ -52,6 +52,9 @@ class PausableTimeout:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
+        if self._ended or self.over:  # called by a task that the handler left behind, or too late
+            yield
+            return
         now = asyncio.get_running_loop().time
         if self._asking == 0 and (when := self._timeout.when()) is not None:
             self._remaining = when - now()
@@ -93,11 +96,15 @@ def called_by_handler() -> bool:
 
 
 class Handler(Value, eq=False):
-    """One function of an extension. `path` identifies the extension, `order` its position in the load order."""
+    """One function of an extension. `path` identifies the extension, `order` its position in the load order.
+
+    A placeholder stands for handlers that are not registered yet: its call waits for them, and has no answer.
+    """
 
     path: str
     call: Call
     order: int = 0
+    placeholder: bool = False
 
 
 class TerminalFunction(Value):
@@ -162,11 +169,11 @@ class ExtensionRegistry:
     def wants(self, hook: str) -> bool:
         return hook in self.handlers
 
-    def on(self, hook: str, path: str, call: Call, order: int = 0) -> Handler:
+    def on(self, hook: str, path: str, call: Call, order: int = 0, *, placeholder: bool = False) -> Handler:
         """Register a handler. Handlers run in load order, then in registration order, whenever they register."""
         if hook not in HOOKS:
             raise ExtensionFailure(f'There is no event "{hook}".')
-        handler = Handler(path, call, order)
+        handler = Handler(path, call, order, placeholder)
         self.handlers[hook] = sorted([*self.handlers.get(hook, ()), handler], key=lambda handler: handler.order)
         return handler
 
@@ -189,7 +196,8 @@ class ExtensionRegistry:
         rule = HOOKS[hook]
         shown: Mapping[str, Any] = {"type": hook, **payload}
         result: dict[str, Any] = {}
-        for handler in list(self.handlers.get(hook, ())):
+        handlers = list(self.handlers.get(hook, ()))
+        for at, handler in enumerate(handlers):
             try:
                 answer = await self.ask(handler.call(shown), self._limit(hook), signal)
                 if check is not None and answer is not None:
@@ -198,6 +206,9 @@ class ExtensionRegistry:
                 self.report(handler.path, hook, str(failure))
                 if rule.gate:
                     return {"block": True, "reason": _block_reason(handler.path, failure)}
+                continue
+            if handler.placeholder:  # those that it has waited for come next, and those that are gone are left out
+                handlers[at + 1 :] = [other for other in self.handlers.get(hook, ()) if other not in handlers[: at + 1]]
                 continue
             shown, result, done = rule.fold(shown, result, answer)
             if done:

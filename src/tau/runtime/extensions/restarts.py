@@ -2,7 +2,8 @@
 
 A process that exits or is killed is replaced by a new one, up to a limit, and the new process registers again. A
 failed restart is retried with increasing delays, and earlier if a gate needs the extension. Gates fail closed: while
-the extension has no process, and permanently once the limit is reached, every call that it guards is blocked.
+the extension has no process, and permanently once the limit is reached, every call that it guards is blocked. An
+extension may register its gates in session_start, so calls wait until the new process has handled that.
 """
 
 from __future__ import annotations
@@ -113,7 +114,7 @@ class RestartingExtension:
         await connection.start(self._extensions.settings().extension_host.load_timeout_ms / 1000)
 
     async def _known_modules(self) -> Mapping[str, str]:
-        now = await run_in_thread(lambda: module_digests(self._package), "look at an extension")
+        now = await run_in_thread(lambda: module_digests(self._package, Path(self.path)), "look at an extension")
         if self._modules is not None:
             if (file := first_changed(self._modules, now)) is not None:
                 raise Changed(f"{file} changed since the extension was loaded. {RELOAD}")
@@ -233,16 +234,30 @@ class RestartingExtension:
                 self._extensions.report(self.path, "load", self._down)
             await self._pause(pause)
         self._down = None
-        guards, self._guards = self._guards, []
-        for hook, guard in guards:
-            self._extensions.off(hook, guard)
+        guards = self._guards
         self.install()
+        failed = await self._announce_start()
+        if self._guards is guards:  # else it has ended again, and the next process has other guards
+            self._guards = [(hook, guard) for hook, guard in guards if failed and not self._guarding(hook)]
+            for hook, guard in guards:
+                if (hook, guard) not in self._guards:
+                    self._extensions.off(hook, guard)
+
+    async def _announce_start(self) -> bool:
+        """Call session_start of a restarted extension. Returns True if a handler failed: its gates may be missing."""
+        failed = False
         for handler in self._registrations.handlers("session_start"):
             seconds = self._extensions.settings().extension_host.observer_timeout_ms / 1000
             try:
                 await self._extensions.ask(handler.call({"type": "session_start", "reason": "reload"}), seconds)
             except ExtensionFailure as failure:
                 self._extensions.report(self.path, "session_start", str(failure))
+                failed = True
+        return failed
+
+    def _guarding(self, hook: str) -> list[Handler]:
+        """The handlers that the present process has registered."""
+        return [handler for handler in self._registrations.handlers(hook) if not handler.placeholder]
 
     async def _pause(self, seconds: float) -> None:
         """Wait before the next restart: at most `seconds`, and at most the first pause once it is needed."""
@@ -264,20 +279,15 @@ class RestartingExtension:
             attempt.cancel()
 
     def _guard(self, hook: str) -> Handler:
-        """Placeholder for a gate without a process: waits for the next process and asks it, or blocks the call."""
+        """Placeholder for a gate without a process: waits for the next process, or blocks the call."""
 
-        async def call(payload: Mapping[str, Any]) -> Any:
+        async def call(payload: Mapping[str, Any]) -> None:
             if self._restart is not None and not self._restart.done():
                 await self._next_try(self._restart)
-            now = self._registrations.handlers(hook)
-            if self._down is not None or self._stopping or guard in now:
+            if self._down is not None or self._stopping:
                 raise ExtensionFailure(self._down or "It is no longer loaded.")
-            result: dict[str, Any] = {}
-            for handler in now:
-                payload, result, done = HOOKS[hook].fold(payload, result, await handler.call(payload))
-                if done:
-                    break
-            return result
+            if guard in self._registrations.handlers(hook) and not self._guarding(hook):
+                raise ExtensionFailure("It was restarted, but session_start failed and the gate is missing.")
 
-        guard = self._extensions.on(hook, self.path, call, self._order)
+        guard = self._extensions.on(hook, self.path, call, self._order, placeholder=True)
         return guard

@@ -21,7 +21,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Gener
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tau.concurrency.tasks import cancelled_from_outside
+from tau.concurrency.tasks import INNER_CANCELLATION, cancelled_from_outside
 from tau.core.agent.draft import Draft, MessageDone, MessageFailed, Update
 from tau.core.agent.loop import (
     AskModel,
@@ -352,7 +352,8 @@ class Driver:
         except asyncio.CancelledError as stop:
             if not self._signal.aborted and cancelled_from_outside():
                 raise
-            text = stop.text if isinstance(stop, CancelledWithResult) else str(Aborted())
+            ended = str(Aborted()) if self._signal.aborted else INNER_CANCELLATION
+            text = stop.text if isinstance(stop, CancelledWithResult) else ended
             done = ToolDone(call, error_outcome(text), is_error=True)
         except ToolError as error:
             done = ToolDone(call, _failed_outcome(error), is_error=True)

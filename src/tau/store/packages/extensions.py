@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from tau.store.extension_files import ExtensionPath, FoundExtension, expand
+from tau.store.packages.configured import ConfiguredPackage
+from tau.store.packages.offers import PackageFolder
 from tau.store.resource_query import PackageFile
 
 
 def found_extensions(files: Iterable[PackageFile], content: Mapping[str, str] | None) -> list[FoundExtension]:
     """Return the extensions to load. `content` is what trust in the project is bound to."""
-    return [_found(one, file, content) for file in files if file.used for one in _paths(file)]
+    return [_found(one, file, content) for file in files if file.used for one in _paths(file.path)]
 
 
-def _paths(file: PackageFile) -> list[ExtensionPath]:
+def entries_of(package: ConfiguredPackage, place: Path, root: Path | None) -> list[Path]:
+    """Return what a package could load as extensions, wherever its manifest says that these are.
+
+    `place` is where its folder is now, `root` the folder that must contain its files; None for a local package.
+    """
+    contents = PackageFolder(place, within=root)
+    offered = list(contents.files(package.filters, ("extensions",))["extensions"])
+    if root is None and not contents.has_resources():
+        offered.append(str(place))  # it may be one extension itself
+    folder = package.layout.folder(package.source)
+    found = [one.path for name in offered for one in _paths(Path(name))]
+    return [Path(os.path.normpath(folder / os.path.relpath(path, place))) for path in found]
+
+
+def _paths(path: Path) -> list[ExtensionPath]:
     """A folder in a manifest, or a local folder that is one extension, stands for what is in it."""
-    if file.path.is_dir():
-        return expand(file.path)
-    return [ExtensionPath(file.path)]
+    if path.is_dir():
+        return expand(path)
+    return [ExtensionPath(path)]
 
 
 def _found(one: ExtensionPath, file: PackageFile, content: Mapping[str, str] | None) -> FoundExtension:
