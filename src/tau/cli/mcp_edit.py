@@ -95,7 +95,8 @@ def _given(arguments: Namespace, flags: tuple[str, ...]) -> list[str]:
 
 def _relative_file(entry: Mapping[str, Any]) -> str | None:
     """A file in the command line of a server that is found only in the working folder."""
-    program, *words = [entry.get("command", ""), *entry.get("args", ())]
+    program: str = entry.get("command", "")
+    words: list[str] = list(entry.get("args", ()))
     if os.path.isabs(os.path.expanduser(entry.get("cwd", ""))):
         return None
     candidates = [*([program] if "/" in program else []), *words]
