@@ -254,6 +254,15 @@ def test_acting_while_loading_is_refused_with_the_line(tmp_path: Path) -> None:
         ("x = 1\n", "{file} has no function setup(pi)"),
         ("def setup(pi):\n    raise ValueError('no')\n", "no ({file}:2)"),
         ("def setup(pi):\n    pi.on('nothing', print)\n", 'There is no event "nothing".'),
+        (
+            "def setup(pi):\n    @pi.tool\n    def f(x): return x\n",
+            "f cannot be a tool: parameter x has no annotation, so the model does not know what to pass. Annotate the "
+            "parameter with a type of JSON, or describe all parameters with @pi.tool(parameters=...). ({file}:2)",
+        ),
+        (
+            "import threading\ndef setup(pi):\n    @pi.tool\n    def f(x: threading.Thread): return x\n",
+            "f cannot be a tool: parameter x: Thread has no JSON Schema, so",
+        ),
         ("raise SystemExit(3)\n", "Its process ended with code 3."),
         ("import os; os._exit(4)\n", "Its process ended with code 4."),
         ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)\n", "Its process was ended by SIGKILL."),
