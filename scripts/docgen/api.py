@@ -116,8 +116,10 @@ def _call(name: str, value: Any) -> str:
     if not inspect.isfunction(value) and not isinstance(value, classmethod | staticmethod):
         return name
     function = value.__func__ if isinstance(value, classmethod | staticmethod) else value
-    prefix = "await " if inspect.iscoroutinefunction(function) and not hasattr(function, "__wrapped__") else ""
     returned = str(inspect.signature(function).return_annotation)
+    question = re.fullmatch(r"Question\[(.*)\]", returned)  # a dialog of an extension
+    awaited = inspect.iscoroutinefunction(function) and not hasattr(function, "__wrapped__")
+    prefix, returned = "await " if awaited or question else "", question[1] if question else returned
     arrow = "" if returned in ("None", "Any") or "_empty" in returned else f" -> {returned}"
     return f"{prefix}{name}({_parameters(function, skip_first=not isinstance(value, staticmethod))}){arrow}"
 

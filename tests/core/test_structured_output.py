@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 import pytest
@@ -128,6 +128,35 @@ def test_a_schema_that_cannot_be_kept_is_refused_with_the_place(schema: Any, pro
         with pytest.raises(BadSchema) as told:
             parse_output_schema(schema)
         assert str(told.value) == "\n".join(problems)
+
+
+class Plain:
+    x: int
+
+
+class Holder(msgspec.Struct):
+    plain: Plain
+
+
+class Described(msgspec.Struct):
+    plain: Annotated[Plain, msgspec.Meta(extra_json_schema={"type": "integer"})]
+
+
+@pytest.mark.parametrize(
+    ("kind", "kinds"),
+    [
+        (Plain, "a dataclass, a TypedDict, a msgspec Struct or a pydantic model"),
+        (Holder, "a dataclass, a TypedDict or a msgspec Struct"),
+    ],
+)
+def test_a_plain_class_is_refused_with_what_to_make_of_it(kind: type, kinds: str) -> None:
+    with pytest.raises(BadSchema) as raised:
+        parse_output_schema(kind)
+    assert str(raised.value) == f"cannot make a JSON schema of {kind!r}: Plain is a plain class; make it {kinds}"
+
+
+def test_a_plain_class_may_be_annotated_with_its_schema() -> None:
+    assert parse_output_schema(Described).schema["properties"] == {"plain": {"type": "integer"}}
 
 
 def test_what_has_no_schema_is_refused() -> None:

@@ -307,6 +307,15 @@ def test_acting_while_loading_is_refused_with_the_line(tmp_path: Path) -> None:
         ("x = 1\n", "{file} has no function setup(pi)"),
         ("def setup(pi):\n    raise ValueError('no')\n", "no ({file}:2)"),
         ("def setup(pi):\n    pi.on('nothing', print)\n", 'There is no event "nothing".'),
+        (
+            "def setup(pi):\n    @pi.tool\n    def f(x): return x\n",
+            "f cannot be a tool: parameter x has no annotation, so the model does not know what to pass. Annotate the "
+            "parameter with a type of JSON, or describe all parameters with @pi.tool(parameters=...). ({file}:2)",
+        ),
+        (
+            "import threading\ndef setup(pi):\n    @pi.tool\n    def f(x: threading.Thread): return x\n",
+            "f cannot be a tool: parameter x: Thread has no JSON Schema, so",
+        ),
         ("raise SystemExit(3)\n", "Its process ended with code 3."),
         ("import os; os._exit(4)\n", "Its process ended with code 4."),
         ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)\n", "Its process was ended by SIGKILL."),
@@ -493,6 +502,75 @@ def test_extensions_talk_to_each_other(tmp_path: Path) -> None:
             await lab.extensions.commands["say"].run("it works")
             await lab.until(lambda: lab.acts)
             assert lab.acts == [("set_session_name", {"name": "it works"})]
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("method", "test"),
+    [
+        ("confirm", 'not ctx.ui.confirm("Run?", "x")'),
+        ("select", 'ctx.ui.select("Run?", ["yes", "no"]) == "no"'),
+        ("input", 'ctx.ui.input("Run?") in ("", "no")'),
+        ("editor", 'ctx.ui.editor("Run?") != "yes"'),
+    ],
+)
+def test_a_guard_that_forgets_to_await_a_dialog_blocks_and_says_what_to_write(
+    tmp_path: Path, method: str, test: str
+) -> None:
+    file = written(
+        tmp_path,
+        f"""
+        def setup(pi):
+            @pi.on("tool_call")
+            def gate(event, ctx):
+                if {test}:
+                    return {{"block": True}}
+        """,
+    )
+    call = f"ctx.ui.{method}(...)"
+    reason = f"{call} has no answer yet; in an async function, write: await {call}"
+
+    async def story() -> None:
+        async with running(file) as lab:
+            assert await lab.bash("ls") == {"block": True, "reason": reason}
+            assert lab.acts == []
+
+    asyncio.run(story())
+
+
+def test_a_dialog_can_be_awaited_by_asyncio_in_every_way(tmp_path: Path) -> None:
+    file = written(
+        tmp_path,
+        """
+        import asyncio
+
+        def setup(pi):
+            @pi.on("tool_call")
+            async def gate(event, ctx):
+                ui = ctx.ui
+                task = asyncio.create_task(ui.select("one", ["a"]))
+                both = await asyncio.gather(ui.input("two"), ui.editor("three"))
+                late = await asyncio.wait_for(ui.confirm("four"), 60)
+                return {"block": True, "reason": f"{await task} {both} {late}"}
+
+            @pi.on("context")
+            def returned(event, ctx):
+                return ctx.ui.select("five", ["b"])
+        """,
+    )
+
+    async def story() -> None:
+        async with running(file) as lab:
+            lab.answers = {
+                "select": lambda params: {"messages": [params["title"]]} if params["title"] == "five" else "a",
+                "input": lambda params: "b",
+                "editor": lambda params: None,
+                "confirm": lambda params: 1,
+            }
+            assert await lab.bash("ls") == {"block": True, "reason": "a ['b', None] True"}
+            assert await lab.shown("context", messages=[]) == {"messages": ["five"]}
+            assert lab.errors == []
 
     asyncio.run(story())
 

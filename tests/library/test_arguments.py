@@ -80,6 +80,34 @@ def test_an_unknown_name_is_refused_with_a_suggestion(arguments: dict[str, Any],
     assert str(raised.value).startswith(message.partition(" Did")[0])
 
 
+HOOK = "expected a function with the parameters (event) or (event, ctx) but got"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            {"permission": lambda tool: True},
+            "permission: expected a function with the parameters (tool, input) but got (tool)",
+        ),
+        ({"permission": lambda: True}, "permission: expected a function with the parameters (tool, input) but got ()"),
+        ({"hooks": {"tool_call": lambda: True}}, f"hooks: tool_call: {HOOK} ()"),
+        ({"hooks": {"tool_call": [print, lambda a, b, c: None]}}, f"hooks: tool_call: {HOOK} (a, b, c)"),
+        ({"hooks": {"tool_call": lambda event, *, ctx: None}}, f"hooks: tool_call: {HOOK} (event, ctx)"),
+    ],
+)
+def test_a_function_with_other_parameters_is_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(tau.UsageError) as raised:
+        tau.open(**arguments)
+    assert str(raised.value) == message
+
+
+def test_a_function_is_accepted_if_it_can_be_called() -> None:
+    tau.open(permission=lambda tool, input, why="": True, hooks={"tool_call": lambda event: None})
+    tau.open(permission=lambda *given: True, hooks={"tool_call": [lambda event, ctx: None, lambda *given: None]})
+    tau.open(permission=dict.get, hooks={"tool_call": [print, dict, max]})  # without a signature, or with any arguments
+
+
 def test_a_second_positional_argument_is_refused() -> None:
     with pytest.raises(tau.UsageError, match="one positional argument, cwd"):
         tau.open(".", "claude")  # type: ignore[call-arg]
@@ -206,8 +234,10 @@ def test_arguments_of_methods_are_checked(tmp_path: Path) -> None:
         async with opened(tmp_path, says("ok")) as agent:
             with pytest.raises(tau.UsageError, match=r"^text: expected a string but got int"):
                 agent.prompt(1)  # type: ignore[call-overload]
-            with pytest.raises(tau.UsageError, match=r"^images: "):
-                agent.prompt("look", ["a.png"])  # type: ignore[call-overload]
+            with pytest.raises(tau.UsageError, match=r"^images: expected a list of `tau.Image`s but got str$"):
+                agent.prompt("look", "a.png")  # type: ignore[call-overload]
+            with pytest.raises(tau.UsageError, match=r"^images\[1\]: expected a `tau.Image` but got str$"):
+                agent.prompt("look", [tau.Image("", "image/png"), "a.png"])  # type: ignore[list-item]
             with pytest.raises(tau.UsageError, match=r"^while_busy: expected one of 'steer', 'follow_up'"):
                 agent.prompt("hi", while_busy="followUp")  # type: ignore[call-overload]
             with pytest.raises(tau.UsageError, match=r"^text: "):

@@ -146,7 +146,7 @@ asyncio.run(main())
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_ctrl_c_aborts_the_run_of_the_synchronous_agent(tmp_path: Path) -> None:
+def test_ctrl_c_aborts_the_run_of_the_synchronous_agent_which_takes_the_next_prompt(tmp_path: Path) -> None:
     program = """
 import tau.sync
 script = [{"blocks": [{"text": ["for ", "ever"]}], "hangAfter": 1}, {"text": "again"}]
@@ -155,8 +155,8 @@ with tau.sync.open(session=False, script=script, find_extensions=False) as agent
     try:
         agent.prompt("go")
     except KeyboardInterrupt:
-        agent.wait_idle()
-    print(agent.is_busy, agent.messages()[-1].stop_reason)
+        print(agent.is_busy, agent.messages()[-1].stop_reason)
+    print(agent.prompt("once more").text)
 """
     process = subprocess.Popen(
         [sys.executable, "-c", program], cwd=tmp_path, env={"HOME": str(tmp_path)}, text=True, stdout=subprocess.PIPE
@@ -165,4 +165,4 @@ with tau.sync.open(session=False, script=script, find_extensions=False) as agent
     assert process.stdout.readline() == "started\n"
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=60)
-    assert out.splitlines()[-1] == "False aborted"
+    assert [line for line in out.splitlines() if line != "started"] == ["False aborted", "again"]

@@ -96,6 +96,8 @@ def test_a_wrong_hook_or_handler_is_refused(tmp_path: Path) -> None:
                 agent.on("tool_cal")  # type: ignore[call-overload]
             with pytest.raises(tau.UsageError, match=r"^handler: expected a function"):
                 agent.on("tool_call", 1)  # type: ignore[call-overload]
+            with pytest.raises(tau.UsageError, match=r"^handler: expected a function with the parameters \(event\) or"):
+                agent.on("tool_call", lambda: None)  # type: ignore[call-overload]
 
     play(story())
 

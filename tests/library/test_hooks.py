@@ -79,6 +79,16 @@ def test_an_abort_does_not_wait_for_permission(tmp_path: Path) -> None:
     assert play(story()).stop_reason == "aborted"
 
 
+@pytest.mark.parametrize(
+    ("said", "got"),
+    [(False, "False"), ("no bash please", "str"), ({"blok": True}, 'one with "blok"')],
+)
+def test_a_guard_with_a_mistake_in_its_answer_blocks_and_says_why(said: Any, got: str, tmp_path: Path) -> None:
+    wrong = f'tool_call: expected None or a dict with "block", "reason", "input", but got {got}'
+    blocked = (f"Extension <program> failed, so this is blocked: {wrong}", True)
+    assert play(outcome(tmp_path, hooks={"tool_call": lambda event: said})) == blocked
+
+
 def test_a_hook_changes_what_a_tool_is_given(tmp_path: Path) -> None:
     def louder(event: Any) -> Any:
         return {"input": {"command": event["input"]["command"].upper().replace("ECHO", "echo")}}

@@ -12,7 +12,10 @@ import pytest
 from support.extension_processes import WITHIN, written
 from support.extension_processes import running as started
 from support.node_program import node_limits, script
-from tau.errors import ToolError
+from tau.errors import CommandError, ToolError
+from tau.records.messages import ToolCall
+from tau.runtime.abort import AbortSignal
+from tau.runtime.extensions.hooks import HookDispatcher
 
 # A gate that does what the command of the tool call names.
 FAULTS = """
@@ -69,6 +72,58 @@ def test_a_gate_that_fails_blocks_and_is_reported_once_and_works_again(tmp_path:
             lab.settings = node_limits(memory_limit_mb=128)
             assert await lab.bash("nothing") == FINE
             assert lab.told == [("tool_call", GATES[fault])]
+
+    asyncio.run(story())
+
+
+# What a gate may return in pi, and what tau makes of it: None lets the call run.
+ANSWERS = """
+    const answers: Record<string, unknown> = {
+        nothing: undefined,
+        no: false,
+        count: 3,
+        empty: {},
+        open: { block: false },
+        unset: { block: undefined, reason: "it is dangerous" },
+        more: { terminate: true },
+        shut: { block: true, reason: "it is dangerous", more: 1 },
+        text: "it is dangerous",
+        typo: { blok: true },
+    };
+
+    export default function (pi: any) {
+        pi.on("tool_call", (event: any) => { event.input.seen = true; return answers[event.input.command]; });
+        pi.on("user_bash", (event: any) => answers[event.command]);
+    }
+    """
+
+
+def test_a_gate_may_return_what_it_may_in_pi_and_an_unclear_answer_blocks(tmp_path: Path) -> None:
+    file = script(tmp_path, ANSWERS)
+
+    async def story() -> None:
+        async with started(file, settings=node_limits()) as lab:
+            hooks = HookDispatcher(lab.extensions, lambda: 0)
+
+            async def reason(name: str) -> str | None:
+                call = ToolCall("1", "bash", {"command": name})
+                answer = await hooks.tool_call(call, {"command": name}, AbortSignal())
+                if answer.get("block"):
+                    return str(answer["reason"]).partition("blocked: ")[2] or str(answer["reason"])
+                assert answer["input"] == {"command": name, "seen": True}
+                return None
+
+            for name in ("nothing", "no", "count", "empty", "open", "unset", "more"):
+                assert await reason(name) is None, name
+            assert await reason("shut") == "it is dangerous"
+            wrong = 'tool_call: expected None or a dict with "block", "reason", "input", but got'
+            assert await reason("text") == f"{wrong} str"
+            assert await reason("typo") == f'{wrong} one with "blok"'
+
+            for name in ("nothing", "no", "count", "empty"):
+                assert await hooks.user_bash(name, False, "/", AbortSignal()) is None, name
+            with pytest.raises(CommandError, match="user_bash: expected None"):
+                await hooks.user_bash("text", False, "/", AbortSignal())
 
     asyncio.run(story())
 

@@ -17,6 +17,8 @@ Check = Callable[[Any], None]
 IMAGE = {"type": "image", "data": "AA==", "mimeType": "image/png"}
 compaction = check_compaction(lambda id: id == "known")
 
+TOOL_CALL = 'tool_call: expected None or a dict with "block", "reason", "input", but got'
+
 VALID: list[tuple[Check, Any]] = [
     (answers.check_input, None),
     (answers.check_input, {"images": [IMAGE], "more": 1}),
@@ -25,6 +27,11 @@ VALID: list[tuple[Check, Any]] = [
     (answers.check_context, {"messages": [{"role": "of another program"}]}),
     (answers.check_headers, {"headers": {"x-one": "1", "x-two": None}}),
     (answers.check_body, {"model": "demo"}),
+    (answers.check_tool_call, {}),
+    (answers.check_tool_call, {"block": False}),
+    (answers.check_tool_call, {"block": None, "reason": None, "input": None}),
+    (answers.check_tool_call, {"block": True, "reason": "no", "terminate": True}),
+    (answers.check_tool_call, {"input": {"command": "ls"}}),
     (answers.check_result, {"content": "text", "isError": False}),
     (answers.check_tree, {"summary": {"summary": "short"}, "label": "here"}),
     (answers.check_bash, {"result": {"output": "x", "exitCode": 0}}),
@@ -40,8 +47,16 @@ INVALID: list[tuple[Check, Any, str]] = [
     (answers.check_context, {"messages": [{"role": "user"}]}, "messages[0]: "),
     (answers.check_headers, {"headers": {"x-one": 1}}, "headers: "),
     (answers.check_body, "none", "payload: "),
+    (answers.check_tool_call, False, f"{TOOL_CALL} False"),
+    (answers.check_tool_call, True, f"{TOOL_CALL} True"),
+    (answers.check_tool_call, "no bash please", f"{TOOL_CALL} str"),
+    (answers.check_tool_call, {"blok": True}, f'{TOOL_CALL} one with "blok"'),
+    (answers.check_tool_call, {"reason": "no"}, f'{TOOL_CALL} one with "reason"'),
+    (answers.check_tool_call, {"input": "ls"}, "tool_call: input: expected a dict but got str"),
     (answers.check_result, {"isError": "no"}, "isError: "),
     (answers.check_tree, {"summary": "short"}, "summary: "),
+    (answers.check_bash, False, 'user_bash: expected None or a dict with "result", but got False'),
+    (answers.check_bash, {"block": True}, 'user_bash: expected None or a dict with "result", but got one with "block"'),
     (answers.check_bash, {"operations": {}}, "operations: not supported here"),
     (answers.check_bash, {"result": "x"}, "result: expected an object"),
     (answers.check_bash, {"result": {"exitCode": "0"}}, "result.exitCode: expected int"),

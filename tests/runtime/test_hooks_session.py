@@ -244,6 +244,17 @@ def test_an_extension_answers_for_a_command_of_the_client(tmp_path: Path) -> Non
     play(story())
 
 
+def test_a_command_does_not_run_when_an_extension_answers_with_something_else(tmp_path: Path) -> None:
+    async def story() -> None:
+        house = House(tmp_path)
+        house.on("user_bash", {"block": True})
+        with pytest.raises(CommandError, match="blocked: user_bash: expected None"):
+            await house.session.user_bash.run("touch made")
+        assert not (tmp_path / "work" / "made").exists()
+
+    play(story())
+
+
 def test_a_command_that_an_extension_thinks_about_for_ever_can_be_aborted(tmp_path: Path) -> None:
     async def story() -> None:
         house = House(tmp_path)

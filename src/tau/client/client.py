@@ -28,7 +28,7 @@ from tau.client.opening import remote_line
 from tau.client.process import AgentCommand, AgentProcess
 from tau.client.stream import MAX_BUFFERED_EVENTS, Events
 from tau.core.checks.dialog_handlers import DialogHandler, Method
-from tau.errors import TauError
+from tau.errors import TauError, UsageError
 from tau.records.commands import Command, SetTools
 
 if TYPE_CHECKING:
@@ -293,8 +293,13 @@ def command_line(
     executable: Executable | None, provider: str | None, model: str | None, dialect: str | None, args: Sequence[str]
 ) -> list[str]:
     """Return the command line of the agent. With -P, modules in the agent's working directory cannot shadow Python's
-    own.
+    own. Raises UsageError for `args` that are not a list of strings.
     """
+    if isinstance(args, str | bytes) or not isinstance(args, Sequence):
+        raise UsageError(f"args: expected a list of strings but got {type(args).__name__}")
+    for at, argument in enumerate(args):
+        if not isinstance(argument, str):
+            raise UsageError(f"args[{at}]: expected a string but got {type(argument).__name__}")
     match executable:
         case None:
             command = [sys.executable, "-P", "-m", "tau"]

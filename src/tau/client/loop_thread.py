@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import os
 import threading
 from collections.abc import Coroutine
@@ -14,6 +15,7 @@ from tau.errors import CommandError
 
 T = TypeVar("T")
 JOIN_TIMEOUT_S = 5.0  # for a thread that has no work left
+CANCEL_TIMEOUT_S = 2.0  # for a coroutine that was cancelled
 STOPPED = "The agent was stopped."
 OWN_THREAD = (
     "This was called in the agent's own thread, which would wait for itself. Event handlers, hooks and async functions "
@@ -40,7 +42,11 @@ class LoopThread:
         started.result()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine and wait for it. Any exception that interrupts the wait, such as Ctrl-C, cancels it."""
+        """Run a coroutine and wait for it.
+
+        Any exception that interrupts the wait, such as Ctrl-C, cancels the coroutine, and is raised when the coroutine
+        has ended, so that the next call does not meet it. A second Ctrl-C ends that wait too.
+        """
         try:
             call = self._start(coroutine)
         except BaseException:
@@ -51,10 +57,31 @@ class LoopThread:
         except CancelledError:
             raise AgentGone(STOPPED) from None
         except BaseException:
-            call.cancel()
+            if call.cancel():
+                self._wait_for_end(coroutine)
             raise
         finally:
             self._calls.discard(call)
+
+    def _wait_for_end(self, cancelled: Coroutine[Any, Any, Any]) -> None:
+        """Wait until the task of a coroutine that was cancelled has ended, at most CANCEL_TIMEOUT_S."""
+
+        async def wait() -> None:
+            tasks = [task for task in asyncio.all_tasks() if task.get_coro() is cancelled]
+            if tasks:
+                await asyncio.wait(tasks)
+
+        waiting = wait()
+        try:
+            end = self._start(waiting)
+        except AgentGone:
+            waiting.close()
+            return
+        try:
+            concurrent.futures.wait([end], CANCEL_TIMEOUT_S)  # the loop itself may be blocked
+        finally:
+            end.cancel()
+            self._calls.discard(end)
 
     def require_other_thread(self) -> None:
         """Raise CommandError in the thread of the loop, where waiting for the loop would never end."""

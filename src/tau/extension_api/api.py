@@ -14,7 +14,7 @@ from tau.extension_api.channel import CallHandle, Channel, TargetFunction, witho
 from tau.extension_api.context import Event
 from tau.extension_api.hooks import HOOKS
 from tau.extension_api.programs import run_program
-from tau.extension_api.schemas import description_of, schema_of
+from tau.extension_api.schemas import Undescribable, check_parameters, description_of, schema_of
 from tau.extension_api.targets import (
     by_name,
     command_target,
@@ -107,13 +107,22 @@ class Pi:
     @overload
     def tool(self, function: F, **options: Any) -> F: ...
     def tool(self, function: F | None = None, **options: Any) -> F | Callable[[F], F]:
-        """Decorator: add a tool with the function's name, docstring (as description) and parameters (as schema)."""
+        """Decorator: add a tool with the function's name, docstring (as description) and parameters (as schema).
+
+        Raises ExtensionFailure for a parameter without an annotation, or with a type that has no JSON Schema, unless
+        `parameters` describes them.
+        """
         if function is None:
             return lambda function: self.tool(function, **options)
         name = options.pop("name", function.__name__)
         description = options.pop("description", description_of(function) or name)
-        parameters, execute = options.pop("parameters", None) or schema_of(function), by_name(function)
-        self.register_tool(name, description, parameters, execute, **options)
+        parameters = options.pop("parameters", None)
+        try:
+            if parameters is None:
+                check_parameters(function)
+        except Undescribable as error:
+            raise ExtensionFailure(error.sentence(name, "@pi.tool")) from None
+        self.register_tool(name, description, parameters or schema_of(function), by_name(function), **options)
         return function
 
     def unregister_tool(self, name: str) -> None:

@@ -6,11 +6,13 @@ Properties return at once: tau sends the `facts` before each call. Everything el
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from typing import Any, NoReturn, TypeVar
 
 from tau.extension_api.channel import CallHandle, Channel, without_none
 from tau.extension_api.terminal_ui import TerminalUi
+
+T = TypeVar("T")
 
 
 class Event(dict[str, Any]):
@@ -29,27 +31,58 @@ class Event(dict[str, Any]):
         return camel if name not in self and camel in self else name
 
 
+class Question(Coroutine[Any, Any, T]):
+    """A dialog that has to be awaited. Without `await` it would be true, so a guard would take it for a yes: to test
+    or compare it raises TypeError.
+    """
+
+    def __init__(self, method: str, work: Coroutine[Any, Any, T]) -> None:
+        self._method = method
+        self._work = work
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        return self._work.__await__()
+
+    def send(self, value: Any) -> Any:
+        return self._work.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        return self._work.throw(*error)
+
+    def close(self) -> None:
+        self._work.close()
+
+    def __bool__(self) -> NoReturn:
+        call = f"ctx.ui.{self._method}(...)"
+        raise TypeError(f"{call} has no answer yet; in an async function, write: await {call}")
+
+    def __eq__(self, other: object) -> NoReturn:
+        self.__bool__()
+
+    __hash__ = object.__hash__
+
+
 class Ui(TerminalUi):
     """The user interface of the client. A dialog without an answer returns None, or False for confirm.
 
     `timeout` is in milliseconds.
     """
 
-    async def select(self, title: str, options: Sequence[str], timeout: int | None = None) -> str | None:
+    def select(self, title: str, options: Sequence[str], timeout: int | None = None) -> Question[str | None]:
         """Let the user choose one of the options. Returns None if the dialog was cancelled or timed out."""
-        return await self._ask("select", title=title, options=list(options), timeout=timeout)  # type: ignore[no-any-return]
+        return self._ask("select", title=title, options=list(options), timeout=timeout)
 
-    async def confirm(self, title: str, message: str = "", timeout: int | None = None) -> bool:
+    def confirm(self, title: str, message: str = "", timeout: int | None = None) -> Question[bool]:
         """Ask a yes/no question. Returns False if the dialog was cancelled or timed out."""
-        return bool(await self._ask("confirm", title=title, message=message, timeout=timeout))
+        return self._ask("confirm", bool, title=title, message=message, timeout=timeout)
 
-    async def input(self, title: str, placeholder: str | None = None, timeout: int | None = None) -> str | None:
+    def input(self, title: str, placeholder: str | None = None, timeout: int | None = None) -> Question[str | None]:
         """Ask for one line of text. Returns None if the dialog was cancelled or timed out."""
-        return await self._ask("input", title=title, placeholder=placeholder, timeout=timeout)  # type: ignore[no-any-return]
+        return self._ask("input", title=title, placeholder=placeholder, timeout=timeout)
 
-    async def editor(self, title: str, prefill: str | None = None) -> str | None:
+    def editor(self, title: str, prefill: str | None = None) -> Question[str | None]:
         """Ask for text of several lines. Returns None if the dialog was cancelled."""
-        return await self._ask("editor", title=title, prefill=prefill)  # type: ignore[no-any-return]
+        return self._ask("editor", title=title, prefill=prefill)
 
     def notify(self, message: str, type: str | None = None) -> None:
         """`type` is "info", "warning" or "error"."""
@@ -68,8 +101,12 @@ class Ui(TerminalUi):
         """Set the title of the terminal or window."""
         self._channel.tell("set_title", {"title": title})
 
-    async def _ask(self, name: str, **params: Any) -> Any:
-        return await self._channel.act(name, without_none(**params))
+    def _ask(self, name: str, read: Callable[[Any], Any] = lambda answer: answer, **params: Any) -> Question[Any]:
+        async def ask() -> Any:
+            return read(await self._channel.act(name, without_none(**params)))
+
+        ask.__qualname__ = f"ctx.ui.{name}"  # in Python's warning about a coroutine that was never awaited
+        return Question(name, ask())
 
 
 class SessionView:

@@ -99,6 +99,13 @@ def _doc(function: Callable[..., Any]) -> str:
 class Undescribable(TypeError):
     """A parameter that JSON Schema cannot describe. str() is the reason."""
 
+    def sentence(self, name: str, decorator: str) -> str:
+        """Return why a function cannot be a tool, and what to do."""
+        return (
+            f"{name} cannot be a tool: {self}, so the model does not know what to pass. Annotate the parameter with "
+            f"a type of JSON, or describe all parameters with {decorator}(parameters=...)."
+        )
+
 
 def check_parameters(function: Callable[..., Any], without: Collection[str] = ("ctx",)) -> None:
     """Check that the model can be told what to pass. Raises Undescribable, which names the parameter."""

@@ -145,10 +145,7 @@ def _check_parameters(function: Callable[..., Any], name: str) -> None:
     try:
         check_parameters(function, (CONTEXT_PARAMETER,))
     except Undescribable as error:
-        raise UsageError(
-            f"{name} cannot be a tool: {error}, so the model does not know what to pass. Annotate the parameter with "
-            "a type of JSON, or describe all parameters with @tau.tool(parameters=...)."
-        ) from None
+        raise UsageError(error.sentence(name, "@tau.tool")) from None
 
 
 def outcome_of(value: Any) -> Outcome:

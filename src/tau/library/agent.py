@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import wraps
 from types import GenericAlias, TracebackType, UnionType
-from typing import Any, Self, TypeVar, overload
+from typing import Any, ParamSpec, Self, TypeVar, overload
 
 from tau.core.agent.structured_output import BadSchema, parse_output_schema
 from tau.core.checks.dialog_handlers import DialogHandler, Method
@@ -30,14 +31,28 @@ from tau.tools import Tool
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
+P = ParamSpec("P")
 AnySchema = Mapping[str, Any] | UnionType | GenericAlias  # output schemas whose type a type checker cannot derive
 CLOSE_TIMEOUT_S = 5.0  # for the session to close
 FINAL_TIMEOUT_S = 1.0  # for each remaining step
 
 
+def _made_by_open(init: Callable[P, None]) -> Callable[P, None]:
+    """Refuse other arguments than those of `tau.open`, which alone creates agents."""
+
+    @wraps(init)
+    def checked(*args: P.args, **named: P.kwargs) -> None:
+        if len(args) < 2 or not isinstance(args[1], SessionHandle):
+            raise UsageError("An agent is opened with tau.open: `async with tau.open(model=...) as agent`.")
+        init(*args, **named)
+
+    return checked
+
+
 class Agent(Commands):
     """Created by `tau.open`. Use it only in the event loop that opened it."""
 
+    @_made_by_open
     def __init__(
         self,
         handle: SessionHandle,

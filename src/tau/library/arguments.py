@@ -5,6 +5,7 @@ Values are shown only for parameters that have a fixed set of values, because ot
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -14,6 +15,7 @@ from tau.core.agent.budgets import budget_problem
 from tau.core.checks.dialog_handlers import Method
 from tau.errors import UsageError
 from tau.extension_api.hooks import HOOKS
+from tau.extension_api.schemas import positional_count
 from tau.library.wording import in_python
 from tau.records.budgets import Budget
 from tau.records.commands import QueueMode
@@ -79,6 +81,8 @@ OPTIONAL_STRING = _or_none(STRING)
 STRING_MAP = Check(_is_string_map, "a mapping of strings to strings")
 DELIVER = _or_none(_one_of(("steer", "follow_up")))
 RESOURCES = Check(_are_resources, "True, False or a list of paths")
+IMAGES = Check(lambda value: _is_list(value, lambda one: True), "a list of `tau.Image`s")
+IMAGE = Check(lambda value: isinstance(value, Image), "a `tau.Image`")
 LEVEL = _one_of(THINKING_LEVELS)
 QUEUE_MODE = _one_of(get_args(QueueMode))
 
@@ -161,6 +165,10 @@ def check_open(options: Any) -> None:
         check_hook_name(hook, "hooks: ")
         if not callable(handlers) and not _is_list(handlers, callable):
             raise UsageError(f"hooks: {hook}: expected a function or a list of functions")
+        for handler in [handlers] if callable(handlers) else handlers:
+            check_hook_function(f"hooks: {hook}", handler)
+    if options.permission is not None:
+        _check_parameters("permission", options.permission, "(tool, input)", 2)
     _check_budget(options.budget)
 
 
@@ -175,10 +183,35 @@ def check_prompt(text: Any, images: Any, while_busy: Any = None) -> None:
     """Check the arguments of a prompt. Raises UsageError."""
     check_argument("text", text, STRING)
     check_argument("images", images, IMAGES)
+    for at, image in enumerate(images):
+        check_argument(f"images[{at}]", image, IMAGE)
     check_argument("while_busy", while_busy, DELIVER)
 
 
-IMAGES = Check(lambda value: _is_list(value, lambda one: isinstance(one, Image)), "a list of `tau.Image`s")
+def check_hook_function(name: str, handler: Callable[..., Any]) -> None:
+    """Raise UsageError unless the handler of a hook can be called with the event, or with the event and `ctx`."""
+    _check_parameters(name, handler, "(event) or (event, ctx)", hook_argument_count(handler))
+
+
+def hook_argument_count(handler: Callable[..., Any]) -> int:
+    """Return with how many arguments the handler of a hook is called; one if it has no signature."""
+    try:
+        return min(max(positional_count(handler, most=2), 1), 2)
+    except (TypeError, ValueError):
+        return 1
+
+
+def _check_parameters(name: str, function: Callable[..., Any], expected: str, count: int) -> None:
+    """Raise UsageError unless the function accepts so many arguments. One without a signature is accepted."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(*range(count))
+    except TypeError:
+        found = f"({', '.join(signature.parameters)})"
+        raise UsageError(f"{name}: expected a function with the parameters {expected} but got {found}") from None
 
 
 def check_hook_name(name: Any, prefix: str = "") -> None:

@@ -7,7 +7,7 @@ from typing import Any, Literal, Protocol, TypeVar, overload
 
 from tau.extension_api import hook_events as h
 from tau.extension_api.context import Context
-from tau.library.arguments import CALLABLE, check_argument, check_hook_name
+from tau.library.arguments import CALLABLE, check_argument, check_hook_function, check_hook_name
 
 E = TypeVar("E", bound=h.HookEvent)
 R = TypeVar("R")
@@ -221,12 +221,17 @@ class HookRegistrar:
     def __call__(self, hook: str, handler: Callable[..., Any] | None = None) -> Any:
         check_hook_name(hook, "hook: ")
         if handler is not None:
-            check_argument("handler", handler, CALLABLE)
+            _check_handler(handler)
             return self.register(hook, handler)
 
         def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-            check_argument("handler", function, CALLABLE)
+            _check_handler(function)
             self.register(hook, function)
             return function
 
         return decorate
+
+
+def _check_handler(handler: Callable[..., Any]) -> None:
+    check_argument("handler", handler, CALLABLE)
+    check_hook_function("handler", handler)

@@ -15,8 +15,8 @@ from typing import Any
 from tau.core.agent.structured_output import TOOL_NAME as STRUCTURED
 from tau.core.checks.dialog_handlers import Answer, Dialog, DialogHandler, DialogHandlers, Method, ui_response
 from tau.extension_api.api import Pi
-from tau.extension_api.schemas import positional_count
 from tau.functions.threads import Threads
+from tau.library.arguments import hook_argument_count
 from tau.library.subscriptions import AgentEvent, report
 from tau.records.base import to_builtins
 from tau.records.dialogs import Confirm, Editor, Input, Select
@@ -64,7 +64,7 @@ class ProgramHooks:
 
     def on(self, name: str, hook: Hook) -> Callable[[], None]:
         assert self._pi is not None
-        pi, count = self._pi, _positional_count(hook)
+        pi, count = self._pi, hook_argument_count(hook)
 
         def handler(event: Any, ctx: Any) -> Any:
             return hook(event, ctx) if count > 1 else hook(event)
@@ -120,11 +120,3 @@ class ProgramHooks:
             task.cancel()
         for channel in self._channels:
             await channel.end()
-
-
-def _positional_count(function: Callable[..., Any]) -> int:
-    """Return how many of the two arguments a hook accepts; one if that is unknown."""
-    try:
-        return positional_count(function, most=2)
-    except (TypeError, ValueError):
-        return 1

@@ -10,7 +10,7 @@ from dataclasses import KW_ONLY, MISSING, Field, dataclass, field, fields
 from functools import wraps
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from tau.core.agent.budgets import NO_BUDGET
 from tau.core.checks.dialog_handlers import DialogHandler, Method
@@ -35,6 +35,9 @@ from tau.tools.registry import TOOLS
 
 logger = logging.getLogger(__name__)
 logging.getLogger("tau").addHandler(logging.NullHandler())  # without a handler, Python prints warnings to stderr
+IS_ASYNC = (
+    "tau.open is async: `async with tau.open(...) as agent`. Without an event loop: `with tau.sync.open(...) as agent`."
+)
 StrPath = str | os.PathLike[str]
 ToolLike = str | Tool | Callable[..., Any]
 Script = Mapping[str, Any] | Sequence[Any] | bytes | StrPath
@@ -149,6 +152,19 @@ class Opening(Awaitable[Agent]):
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
         await self._agent.pop().close()
+
+    if not TYPE_CHECKING:  # type checkers know that an Opening has none of these
+
+        def __getattr__(self, name: str) -> Any:
+            if not name.startswith("_") and hasattr(Agent, name):
+                raise AttributeError(f"{name} is a member of the agent. {IS_ASYNC}")
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+
+        def __enter__(self) -> NoReturn:
+            raise TypeError(IS_ASYNC)
+
+        def __exit__(self, *raised: object) -> None:
+            """Python looks for it before it calls `__enter__`."""
 
     async def _open_agent(self) -> Agent:
         with python_errors():

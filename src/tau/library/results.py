@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self
+from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, Self
 
 from tau.core.agent.budgets import limit_text
 from tau.errors import Aborted, AnswerTruncated, BudgetReached, RunAborted, RunError
@@ -27,6 +27,10 @@ RunStopReason = Literal["stop", "length", "budget", "aborted", "error"]
 """Why a run ended: "stop" is the regular end; "length", a truncated answer; "budget", a limit; "aborted"; "error"."""
 
 TRUNCATED = "The answer was cut off at the length limit of the model."
+NOT_ITERABLE = (
+    "A Result is not iterable. For the events, write `for event in agent.stream(...)` with tau.sync, "
+    "and `async for event in agent.prompt(...)` with tau.open."
+)
 NO_OUTPUT = "The prompt was handled by an extension, so there is no structured output."
 _ERRORS: dict[RunStopReason | None, type[RunError]] = {
     "length": AnswerTruncated,
@@ -82,6 +86,11 @@ class Result(Generic[T_co]):
         if self.stop_reason is None:
             raise RunError(NO_OUTPUT, self)
         return self.output  # type: ignore[return-value]
+
+    if not TYPE_CHECKING:  # type checkers know that it is not iterable
+
+        def __iter__(self) -> NoReturn:
+            raise TypeError(NOT_ITERABLE)
 
     def __str__(self) -> str:
         return self.text

@@ -12,7 +12,7 @@ import warnings
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import suppress
-from typing import Any, Generic, Self
+from typing import TYPE_CHECKING, Any, Generic, Self
 
 from tau.library.results import Result, T_co, result_of
 from tau.library.subscriptions import AgentEvent, EventHub, Events
@@ -182,6 +182,15 @@ class Run(Awaitable[Result[T_co]], Generic[T_co]):
         prompt = self._prompt if len(self._prompt) <= 40 else self._prompt[:39] + "…"
         state = "not started" if self._task is None else "done" if self.done else "running"
         return f"<Run {prompt!r} {state}>"
+
+    if not TYPE_CHECKING:  # type checkers know what a Run has
+
+        def __getattr__(self, name: str) -> Any:
+            if not name.startswith("_") and (name in Result.__dataclass_fields__ or hasattr(Result, name)):
+                raise AttributeError(
+                    f"{name} is in the result. Await the run first: `result = await agent.prompt(...)`."
+                )
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
     def __del__(self) -> None:
         if self._task is None:

@@ -11,18 +11,18 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, Self, TypeVar, overload
 
 from tau.client.errors import AgentGone
 from tau.client.facade import blocking, in_loop, peer_property
 from tau.client.loop_thread import LoopThread
 from tau.core.checks.dialog_handlers import DialogHandler, Method
-from tau.errors import CommandError
-from tau.library import opening
+from tau.errors import CommandError, UsageError
 from tau.library.agent import Agent as Peer
 from tau.library.agent import AnySchema
 from tau.library.commands import Deliver
 from tau.library.hook_registrar import HookRegistrar
+from tau.library.opening import Opening
 from tau.library.results import Result
 from tau.library.run import Run
 from tau.library.subscriptions import AgentEvent, EventHandler, Events
@@ -32,13 +32,19 @@ from tau.records.replies import SessionState
 
 T = TypeVar("T")
 P = ParamSpec("P")
+IS_SYNC = (
+    "tau.sync.open is synchronous: `with tau.sync.open(...) as agent`. In an event loop: "
+    "`async with tau.open(...) as agent`."
+)
 CLOSED = "The agent was closed."
 
 
 class Agent:
     """`tau.Agent` with blocking methods, for use from any thread. Close it when done, or use it in a `with`."""
 
-    def __init__(self, opening: opening.Opening) -> None:
+    def __init__(self, opening: Opening) -> None:
+        if not isinstance(opening, Opening):
+            raise UsageError("An agent is opened with tau.sync.open: `tau.sync.open(model=...)`.")
         self._loop = LoopThread()
         self._closed = False
         try:
@@ -82,6 +88,15 @@ class Agent:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+    if not TYPE_CHECKING:  # type checkers know that it has neither
+
+        async def __aenter__(self) -> NoReturn:
+            self.close()  # nothing else will
+            raise TypeError(IS_SYNC)
+
+        async def __aexit__(self, *raised: object) -> None:
+            """Python looks for it before it calls `__aenter__`."""
 
     # Prompts.
 
@@ -262,7 +277,7 @@ class Agent:
         return lambda: self._call_in_loop(lambda agent: unsubscribe())
 
 
-def opener(open: Callable[P, opening.Opening]) -> Callable[P, Agent]:
+def opener(open: Callable[P, Opening]) -> Callable[P, Agent]:
     """Wrap `tau.open`: same parameters, but returns the synchronous Agent."""
 
     def open_and_wait(*args: P.args, **named: P.kwargs) -> Agent:
@@ -272,10 +287,10 @@ def opener(open: Callable[P, opening.Opening]) -> Callable[P, Agent]:
     return open_and_wait
 
 
-open = opener(opening.open)
+open = opener(Opening)
 
 
-async def _open_agent(opening: opening.Opening) -> Peer:
+async def _open_agent(opening: Opening) -> Peer:
     return await opening
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 from _thread import RLock
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, TypeVar, dataclass_transform, get_args
+from typing import Annotated, Any, NoReturn, TypeVar, dataclass_transform, get_args
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType, field
@@ -408,7 +408,21 @@ def convert(value: Any, kind: Any) -> Any:
 
 def schema_of(kind: Any) -> dict[str, Any]:
     """Return the JSON Schema of `kind`. Raises TypeError if it has none."""
-    return msgspec.json.schema(kind)
+
+    plain: list[type] = []
+
+    def hook(part: type) -> NoReturn:
+        plain.append(part)
+        raise NotImplementedError  # msgspec goes on if the type is annotated with a schema, else it raises TypeError
+
+    try:
+        return msgspec.json.schema(kind, schema_hook=hook)
+    except TypeError:
+        if not plain:
+            raise
+        last = ", a msgspec Struct or a pydantic model" if plain[-1] is kind else " or a msgspec Struct"
+        name = plain[-1].__qualname__
+        raise TypeError(f"{name} is a plain class; make it a dataclass, a TypedDict{last}") from None
 
 
 def to_builtins(value: Any) -> Any:

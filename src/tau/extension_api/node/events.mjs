@@ -22,6 +22,8 @@ const MUTABLE = {
   before_agent_start: "systemPromptOptions",
   before_provider_request: "payload",
 };
+// Hooks that can refuse, with the fields of their answers.
+const GATES = { tool_call: ["block", "reason", "terminate", "input"], user_bash: ["operations", "result"] };
 const WITH_SIGNAL = new Set(["session_before_compact", "session_before_tree"]);
 
 export function isKnownEvent(name) {
@@ -33,13 +35,33 @@ export function handlerTarget(extension, name, handler) {
   return async (params, call) => {
     const event = eventOf(name, params, call);
     const before = field && JSON.stringify(event[field]);
-    const result = await handler(event, context(extension, call));
+    const returned = await handler(event, context(extension, call));
+    if (isUnclear(name, returned)) return returned; // tau refuses the call, and says why
+    const result = answerOf(name, returned);
     if (name === "user_bash" && result?.operations) return { result: await operations().runOperations(result.operations, event, call) };
     if (!field) return result;
     const changed = JSON.stringify(event[field]) !== before;
     if (name === "before_provider_request") return result !== undefined ? result : changed ? event.payload : undefined;
     return changed && result?.[field] === undefined ? { ...result, [field]: event[field] } : result;
   };
+}
+
+/** True for an answer that can be meant to refuse, although pi would not notice it: a text, or unknown fields only. */
+function isUnclear(name, result) {
+  if (!GATES[name] || !result) return false;
+  if (typeof result !== "object") return typeof result === "string";
+  const fields = Object.keys(result);
+  return fields.length > 0 && !fields.some((field) => GATES[name].includes(field));
+}
+
+/**
+ * An answer as pi reads it: a value without fields is no answer, such as the `false` of `dangerous && { block: true }`,
+ * and without `block` the call is not blocked.
+ */
+function answerOf(name, result) {
+  if (!GATES[name]) return result;
+  if (typeof result !== "object" || result === null) return undefined;
+  return name === "tool_call" ? { ...result, block: Boolean(result.block) } : result;
 }
 
 function eventOf(name, params, call) {

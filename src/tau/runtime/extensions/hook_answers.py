@@ -1,7 +1,8 @@
 """Answers of extensions to hooks: what they may contain, and their conversion.
 
-`check_*` raise ExtensionFailure for an invalid answer; fields that a hook does not know are ignored. `read_*` convert
-a part of an answer that has been checked.
+`check_*` raise ExtensionFailure for an invalid answer; fields that a hook does not know are ignored. Hooks that can
+refuse are stricter: an answer without any field that they know is invalid, because it may be a refusal with a mistake
+in it. `read_*` convert a part of an answer that has been checked.
 """
 
 from __future__ import annotations
@@ -83,6 +84,24 @@ def check_body(answer: Any) -> None:
     _convert(dict[str, Any], answer, "payload")
 
 
+def check_tool_call(answer: Any) -> None:
+    """An empty dict is no answer. A reason without "block" is refused: it is meant to block."""
+    _check_gate("tool_call", answer, ("block", "input"), '"block", "reason", "input"')
+    if answer.get("input") is not None and not isinstance(answer["input"], Mapping):
+        raise ExtensionFailure(f"tool_call: input: expected a dict but got {type(answer['input']).__name__}")
+
+
+def _check_gate(hook: str, answer: Any, required: tuple[str, ...], expected: str) -> None:
+    """Check that an answer is a dict, and empty or with one of the `required` fields."""
+    if isinstance(answer, Mapping) and (not answer or any(name in answer for name in required)):
+        return
+    if isinstance(answer, Mapping):
+        got = "one with " + ", ".join(f'"{name}"' for name in answer)
+    else:
+        got = repr(answer) if isinstance(answer, bool) else type(answer).__name__
+    raise ExtensionFailure(f"{hook}: expected None or a dict with {expected}, but got {got}")
+
+
 def check_result(answer: Any) -> None:
     _check_field(answer, "content", Content)
     _check_field(answer, "isError", bool)
@@ -106,8 +125,7 @@ def check_tree(answer: Any) -> None:
 
 
 def check_bash(answer: Any) -> None:
-    if not isinstance(answer, Mapping):
-        return
+    _check_gate("user_bash", answer, ("result", "operations"), '"result"')
     if answer.get("result") is not None:
         read_bash_result(answer["result"])
     elif answer.get("operations") is not None:

@@ -1,7 +1,8 @@
 """Hook dispatcher: builds the payload of each hook, calls the extensions and applies their answers.
 
 Payloads use the field names of the wire, and messages its format. An invalid answer is an error of the extension
-and changes nothing. Callers first check that a handler is registered: without extensions none of this runs.
+and changes nothing; to a hook that can refuse, it is a refusal. Callers first check that a handler is registered:
+without extensions none of this runs.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ from tau.runtime.extensions.hook_answers import (
     check_input,
     check_result,
     check_start,
+    check_tool_call,
     check_tree,
     read_bash_result,
     read_blocks,
@@ -207,7 +209,7 @@ class HookDispatcher:
     async def tool_call(self, call: ToolCall, arguments: dict[str, Any], signal: AbortSignal) -> dict[str, Any]:
         """Return `block` with a `reason`, or `input` with replaced arguments. Raises Aborted."""
         payload = {"toolName": call.name, "toolCallId": call.id, "input": parse(encode(arguments))}
-        return await self.extensions.fire("tool_call", payload, signal)
+        return await self.extensions.fire("tool_call", payload, signal, check_tool_call)
 
     async def tool_result(self, done: ToolDone, arguments: dict[str, Any], signal: AbortSignal) -> ToolDone:
         payload = {
