@@ -19,8 +19,15 @@ def test_a_timeout_around_a_prompt_aborts_it(tmp_path: Path) -> None:
     async def story() -> tuple[bool, str, bool]:
         async with opened(tmp_path, HANGS, says("again")) as agent:
             with pytest.raises(TimeoutError):
-                async with asyncio.timeout(0.05):
+                async with asyncio.timeout(None) as limit:
+
+                    def expire(event: tau.Event) -> None:
+                        if isinstance(event, events.MessageUpdate):
+                            limit.reschedule(0)
+
+                    unsubscribe = agent.subscribe(expire)
                     await agent.prompt("go")
+            unsubscribe()
             busy = agent.is_busy
             return busy, (await agent.prompt("next")).text, (await agent.prompt("and")).ok
 
