@@ -299,6 +299,22 @@ def test_the_repository_around_a_fleet_is_not_taken_for_that_of_a_work_folder(tm
     assert asyncio.run(run()) == (None, None)
 
 
+def test_a_patch_of_a_folder_with_a_relative_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo = repository(tmp_path / "repo")
+    monkeypatch.chdir(tmp_path)
+    (repo / "a.txt").write_text("two\n")
+    task = Task(id="t", prompt="p", repo="repo", workspace="in-place")
+    work = WorkFolder(Order("t#1", 1, task, "", "out/tasks/t/1", sandbox="workspace"), Path("local"))
+
+    async def run() -> Patch | None:
+        await work.prepare()
+        return await work.patch(Path("patch.diff"))
+
+    assert asyncio.run(run()) is not None
+    assert "+two" in (tmp_path / "patch.diff").read_text()
+    assert git(repo, "status", "--porcelain") == " M a.txt\n"
+
+
 def test_the_settings_of_the_user_that_compare_files_hold(tmp_path: Path) -> None:
     scene = Scene(tmp_path, "worktree")
     ignore = tmp_path / 'a "strange" name'

@@ -90,6 +90,7 @@ async def private_repository(
 
     Objects are written to the repository of the folder. Raises GitError or OSError.
     """
+    folder, place = folder.absolute(), place.absolute()  # git runs in the folder
     place.mkdir(mode=0o700)
     try:
         paths = await _git_paths(folder)
