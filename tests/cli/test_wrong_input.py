@@ -37,6 +37,22 @@ BAD_PROVIDER = {"agent/models.json": json.dumps({"providers": {"mine": {**LAB, "
 SESSION = '{"type": "session", "version": 3, "id": "a", "timestamp": "2026-01-01T00:00:00.000Z", "cwd": "/"}\n'
 
 CASES = {
+    # Settings that limit what commands can do.
+    "a sandbox that does not exist in settings": Wrong(
+        [*DEMO, "hi"],
+        "{agent}/settings.json:1: sandbox.level: invalid enum value 'workspce'. It was meant to limit",
+        files={"agent/settings.json": '{"sandbox": {"level": "workspce"}}'},
+    ),
+    "secrets that may not be filtered": Wrong(
+        [*DEMO, "hi"],
+        "{agent}/settings.json:1: childEnvironment.filterSecrets: expected bool, got str. It was meant to limit",
+        files={"agent/settings.json": '{"childEnvironment": {"filterSecrets": "yes"}}'},
+    ),
+    "a sandbox in settings that are not JSON": Wrong(
+        [*DEMO, "hi"],
+        "{agent}/settings.json:1 is not valid JSON",
+        files={"agent/settings.json": '{"sandbox": {"level": "strict"}'},
+    ),
     # Models and keys.
     "a missing key": Wrong(
         ["-p", "--provider", "groq", "--model", "llama-3.3-70b-versatile", "hi"],

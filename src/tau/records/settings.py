@@ -286,6 +286,9 @@ PATH_SETTINGS = (
     "sandbox.writable",
 )
 
+# Limits of what commands can do. A session does not start with the default of one that was meant to be set.
+LIMIT_SETTINGS = ("sandbox", "childEnvironment")
+
 # Ignored in a project's file, even in a trusted one: they concern the user's machine, and trust itself.
 USER_ONLY_SETTINGS = (
     "defaultProjectTrust",

@@ -21,6 +21,7 @@ from typing import Any, Literal
 from tau.records.base import BadRecord, Value, decode, encode, parse
 from tau.records.settings import (
     COMPAT_NAMES,
+    LIMIT_SETTINGS,
     PATH_SETTINGS,
     RESOURCE_LISTS,
     STRICTER_ONLY,
@@ -46,14 +47,17 @@ class SettingsFile:
         self._bound = bound
         self.content: dict[str, Any] = {}  # the valid settings of the file
         self.problems: list[str] = []
+        self.unknown_limits: list[str] = []  # the problems because of which a limit may be missing
 
     def read(self) -> Settings:
         """Read the file. An invalid value falls back to its default."""
-        self.content, self.problems = {}, []
+        self.content, self.problems, self.unknown_limits = {}, [], []
         try:
             text, content = self._read()
         except BadRecord as error:
             self.problems.append(f"{self.path}{error} The file is ignored, and no settings are saved.")
+            if self._mentions_limits():
+                self.unknown_limits.append(f"{self.path}{error}")
             return Settings()
         self.content = migrate_names(content)
         while True:
@@ -64,6 +68,8 @@ class SettingsFile:
                 written = _written(place, content)
                 line = line_of(text, written)
                 self.problems.append(f"{self.path}:{line}: {written}: {what}. The default is used for it.")
+                if place.partition(".")[0] in LIMIT_SETTINGS:
+                    self.unknown_limits.append(f"{self.path}:{line}: {written}: {what}.")
                 if not _removed(self.content, place):
                     self.content = {}
 
@@ -120,6 +126,13 @@ class SettingsFile:
 
         return set_members(text, changes).encode("utf-8", "backslashreplace")
 
+    def _mentions_limits(self) -> bool:
+        try:
+            data = read_bound(self.path, self._bound)
+        except OSError:
+            return False
+        return any(f'"{name}"'.encode() in data for name in LIMIT_SETTINGS)
+
     def _read(self) -> tuple[str, dict[str, Any]]:
         """Return the file as strict JSON, and its content. Raises BadRecord; its text follows the path."""
         try:
@@ -173,6 +186,7 @@ class Layers(Value):
     origins: dict[str, Path]  # "retry.maxRetries": the file that sets it; settings not in here have their defaults
     problems: list[str]
     packages: dict[Scope, list[Any]] = {}  # the lists `packages` as they are written
+    unknown_limits: list[str] = []
 
 
 def read_layers(
@@ -183,6 +197,7 @@ def read_layers(
     lists: dict[Scope, dict[str, list[Any]]] = {"project": {}, "user": {}}
     origins: dict[str, Path] = {}
     problems: list[str] = []
+    unknown_limits: list[str] = []
     packages: dict[Scope, list[Any]] = {}
     files: list[tuple[Scope, SettingsFile | None]] = [("user", user), ("project", project)]
     for scope, file in files:
@@ -191,6 +206,7 @@ def read_layers(
         file.read()
         content = {name: _with_absolute_paths(name, value, file.path.parent) for name, value in file.content.items()}
         problems += file.problems
+        unknown_limits += file.unknown_limits
         packages[scope] = file.content.get("packages", [])
         if scope == "project":
             for name in _refused(content, merged):
@@ -200,7 +216,7 @@ def read_layers(
         combined = {name: [*added, *merged.get(name, ())] for name, added in lists[scope].items()}
         merged = {**merge(merged, content), **combined}
         origins |= {place: file.path for place in _places(content)}
-    return Layers(decode(Settings, encode(merged)), lists, origins, problems, packages)
+    return Layers(decode(Settings, encode(merged)), lists, origins, problems, packages, unknown_limits)
 
 
 def migrate_names(content: dict[str, Any]) -> dict[str, Any]:

@@ -95,6 +95,7 @@ class ProjectConfig:
         self._shell_of_project = layers.origins.get("shellPath") == self.cwd / ".pi" / "settings.json"
         self.settings = settings_with(layers.settings, self._overruled)
         self.trust, self.extensions = trust, found
+        self.unknown_limits = layers.unknown_limits
         self.warnings = [*trust.warnings, *layers.problems, *self._package_problems(), *told]
         self.untrusted = ""  # message to show if the project stays untrusted because no client can be asked
         if trust.undecided and found:

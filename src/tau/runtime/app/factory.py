@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 SCREEN_READ_INTERVAL_S = 0.016  # for the interface, which paints less often
+NO_LIMITS = "It was meant to limit what commands can do, so nothing is started without it: correct the file."
 NO_KEY = "replayed"  # placeholder key for replayed sessions, which send no requests
 
 
@@ -353,6 +354,8 @@ def load(
         overruled=options.settings,
         fetches=not options.offline,
     )
+    if config.unknown_limits:
+        raise UsageError(f"{config.unknown_limits[0]} {NO_LIMITS}")
     settings = config.settings
     environment = with_proxy(environment, settings.http_proxy)
     keys = Keys(agent_dir / "auth.json", environment)
