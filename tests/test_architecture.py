@@ -149,6 +149,7 @@ LATE = {
     "runtime/runs/compactor.py": {"tau.runtime.runs.summaries"},
     "runtime/runs/queue.py": {"tau.runtime.runs.prompt_run"},
     "runtime/session/session.py": {"tau.runtime.runs.model_client", "tau.runtime.runs.prompt_run"},
+    "store/path_lists.py": {"fnmatch"},
     "runtime/app/process.py": {"tau.runtime.machine.allocator"},
     "runtime/app/handle.py": {
         "tau.core.checks.schema",

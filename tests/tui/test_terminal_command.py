@@ -40,9 +40,9 @@ def test_debug_writes_the_screen_to_a_private_file(tmp_path: Path) -> None:
 
 
 def test_changelog_shows_what_is_new(tmp_path: Path) -> None:
-    with Interface(tmp_path, rows=150) as tau:
+    with Interface(tmp_path) as tau:
         tau.start().send("/changelog")
-        tau.wait("interactive interface")
+        tau.wait(lambda shown: "interactive interface" in "\n".join([*tau.history(), shown]))
 
 
 def project(folder: Path) -> Path:

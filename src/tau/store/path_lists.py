@@ -15,7 +15,6 @@ import glob
 import os
 import time
 from collections.abc import Iterator, Sequence
-from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path
 
@@ -117,6 +116,8 @@ class _GlobSearch:
             return []
         if not glob.has_magic(pattern):
             return [pattern] if os.path.lexists(os.path.join(folder, pattern)) else []
+        from fnmatch import fnmatchcase
+
         names = []
         try:
             with os.scandir(folder) as found:
