@@ -152,7 +152,6 @@ LATE = {
     "store/path_lists.py": {"fnmatch"},
     "runtime/app/process.py": {"tau.runtime.machine.allocator"},
     "runtime/app/handle.py": {
-        "tau.core.checks.schema",
         *("tau.runtime.app.model_lists", "tau.runtime.app.permission_control"),
         *("tau.runtime.runs.model_client", "tau.runtime.runs.prompt_run"),
         *("tau.runtime.app.session_files", "tau.runtime.session.extension_actions"),

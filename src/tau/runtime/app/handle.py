@@ -133,7 +133,6 @@ class SessionHandle(Operations):
 
     def preload(self) -> None:
         """Load what a prompt needs, in a thread, so that the first need not wait: modules, tools, the HTTP client."""
-        from tau.core.checks import schema  # noqa: F401
         from tau.runtime.runs import model_client, prompt_run  # noqa: F401
 
         list(self._session.services.tools.values())
