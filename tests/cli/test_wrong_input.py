@@ -43,6 +43,11 @@ CASES = {
         "{agent}/settings.json:1: sandbox.level: invalid enum value 'workspce'. It was meant to limit",
         files={"agent/settings.json": '{"sandbox": {"level": "workspce"}}'},
     ),
+    "a sandbox of a host that does not exist": Wrong(
+        ["serve", "--no-tcp", "--sandbox", "workspce"],
+        'There is no sandbox "workspce". There are: workspace, strict.',
+        program="tau",
+    ),
     "secrets that may not be filtered": Wrong(
         [*DEMO, "hi"],
         "{agent}/settings.json:1: childEnvironment.filterSecrets: expected bool, got str. It was meant to limit",

@@ -9,14 +9,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from tau.cli.session_options import hide_filtered
 from tau.errors import CommandError, UsageError
 from tau.records.base import Value, replace
 from tau.records.budgets import Budget
 from tau.records.host_commands import MIN_ID_LENGTH, OpenSession
-from tau.records.settings import Settings
+from tau.records.settings import SandboxLevel, Settings
 from tau.runtime.app.config import ProjectConfig
 from tau.runtime.app.factory import SessionFactory, load
 from tau.runtime.app.handle import SessionHandle
@@ -65,6 +65,9 @@ class SessionOpener:
 
     def check(self) -> None:
         """Read the configuration once. Raises UsageError for mistakes in the flags of the host."""
+        level, levels = self._config.options.sandbox, get_args(SandboxLevel)
+        if level is not None and level not in levels:
+            raise UsageError(f'There is no sandbox "{level}". There are: {", ".join(levels)}.')
         load(self._config.agent_dir, self._config.options, self._config.environment, self._config.cwd)
 
     def find(self, id: str) -> Path:
