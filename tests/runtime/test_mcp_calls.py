@@ -239,6 +239,19 @@ def test_resources_and_prompts(tmp_path: Path) -> None:
     asyncio.run(used())
 
 
+def test_long_lists_of_resources_have_whole_addresses_and_the_next_cursor(tmp_path: Path) -> None:
+    entry = server_entry(resources=True, manyResources=250)
+
+    async def listed() -> None:
+        async with mcp_session(tmp_path, {"s": entry}, ("list_mcp_resources", {})) as run:
+            await run.prompt()
+            lines = run.last.text.splitlines()
+            assert f"s: demo://{'x' * 300}/0" in lines
+            assert lines[-2].endswith("more were left out]") and lines[-1] == 's: there are more; cursor "more"'
+
+    asyncio.run(listed())
+
+
 def test_hidden_tools_and_flags_leave_tools_out(tmp_path: Path) -> None:
     entry = {**server_entry(tools=["echo", "fail", "pid"]), "toolExposure": {"fail": "hidden", "pid": "deferred"}}
 

@@ -188,7 +188,9 @@ class Server:
         self.result(id, {"messages": [{"role": "user", "content": {"type": "text", "text": text}}]})
 
     def list_resources(self, id: Any, params: dict[str, Any]) -> None:
-        self.result(id, {"resources": [{"uri": "demo://one", "name": "one"}, {"uri": "ui://page", "name": "page"}]})
+        page = [{"uri": "demo://one", "name": "one"}, {"uri": "ui://page", "name": "page"}]
+        many = [{"uri": f"demo://{'x' * 300}/{at}"} for at in range(self.options.get("manyResources", 0))]
+        self.result(id, {"resources": [*page, *many], **({"nextCursor": "more"} if many else {})})
 
     def read_resource(self, id: Any, params: dict[str, Any]) -> None:
         self.result(id, {"contents": [{"uri": params["uri"], "text": f"content of {params['uri']}"}]})

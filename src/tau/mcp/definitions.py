@@ -15,6 +15,7 @@ from tau.mcp.names import tool_names
 from tau.records.base import UNSET, BadRecord, Record, UnsetType, encode
 
 MAX_NAME = 256
+MAX_URI = 2048
 MAX_DESCRIPTION_BYTES = 4 * 1024
 MAX_INSTRUCTIONS_BYTES = 2 * 1024
 MAX_DEFINITION_BYTES = 256 * 1024
@@ -178,6 +179,11 @@ def _by_model_name(server: str, tools: Sequence[ToolDefinition]) -> dict[str, by
 def shown(name: str) -> str:
     """A name of a stranger in a message of tau."""
     return escape_hidden(name[:MAX_NAME])
+
+
+def shown_address(uri: str) -> str:
+    """An address of a stranger, whole: a shortened one would be another."""
+    return escape_hidden(uri[:MAX_URI])
 
 
 def safe_text(value: Any, limit: int) -> str:

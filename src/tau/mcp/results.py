@@ -8,13 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from tau.core.checks.schema import validate
-from tau.mcp.definitions import shown
+from tau.mcp.definitions import shown, shown_address
 from tau.records.base import UNSET, BadRecord, Value, encode
 
 IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 MAX_PARTS = 1000
 MAX_IMAGES = 50
-MAX_URI = 2048
 MAX_DETAIL_BYTES = 1024 * 1024  # of structuredContent and _meta as JSON, each: several events and the session have them
 
 
@@ -130,7 +129,7 @@ def resource_part(resource: Mapping[str, Any]) -> Part | None:
 
 def _field(item: Mapping[str, Any], name: str) -> str:
     value = item.get(name)
-    return shown(value[:MAX_URI]) if isinstance(value, str) else ""
+    return shown_address(value) if isinstance(value, str) else ""
 
 
 def _mime_type(item: Mapping[str, Any]) -> str:

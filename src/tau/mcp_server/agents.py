@@ -199,7 +199,17 @@ class Agents:
         target = SessionTarget(kept=self._options.session.kept, folder=self._options.session.folder, named=id)
         if not target.kept:
             raise CommandError(f"sessionId: there is no session {id[:80]!r}")
-        return await self._open(replace(self._options, session=target), self._folders.get(id, self._cwd), call)
+        options = replace(self._options, session=target)
+        return await self._open(options, self._folders.get(id) or await self._folder_of(id, options), call)
+
+    async def _folder_of(self, id: str, options: SessionOptions) -> str:
+        """The working folder of a session that an earlier server had. Raises CommandError or UsageError."""
+        found = (await asyncio.to_thread(lambda: self._load(options, self._cwd))).resumed
+        if found is None or found.header.id != id:
+            raise CommandError(f"sessionId: there is no session {id[:80]!r}")
+        if not os.path.isdir(found.header.cwd):
+            raise CommandError(f"sessionId: the folder of this session does not exist any more: {found.header.cwd}")
+        return found.header.cwd
 
     async def _open(self, options: SessionOptions, cwd: str, call: Call) -> AgentSession:
         factory = await asyncio.to_thread(lambda: self._load(options, cwd))

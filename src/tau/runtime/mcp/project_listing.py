@@ -62,12 +62,17 @@ def _words(entry: Any) -> tuple[str, list[tuple[str, str]]]:
         transport = transport_of(entry if isinstance(entry, Mapping) else {})
     except BadEntry:
         return "", []
+    fields: tuple[str, ...]
     if transport == "stdio":
         args = entry.get("args", [])
-        words, field = [entry.get("command", ""), *(args if isinstance(args, list) else [])], "env"
+        words, fields = [entry.get("command", ""), *(args if isinstance(args, list) else [])], ("env",)
     else:
-        words, field = [entry.get("url", "")], "headers"
-    values = entry.get(field)
-    given = values.items() if isinstance(values, Mapping) else ()
-    commands = [(f"{field}.{name}", text[1:]) for name, text in given if isinstance(text, str) and text[:1] == "!"]
+        words, fields = [entry.get("url", "")], ("headers", "oauth")
+    commands = [
+        (f"{field}.{name}", text[1:])
+        for field in fields
+        if isinstance(values := entry.get(field), Mapping)
+        for name, text in values.items()
+        if isinstance(text, str) and text[:1] == "!"
+    ]
     return " ".join(str(word) for word in words), commands

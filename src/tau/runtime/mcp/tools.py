@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from itertools import accumulate
 from typing import Any, Protocol
 
 from tau.core.checks.schema import without_patterns
 from tau.errors import ToolError
-from tau.mcp.definitions import ToolDefinition, safe_text, shown
+from tau.mcp.definitions import ToolDefinition, safe_text, shown, shown_address
 from tau.mcp.exposure import OfferedTool
 from tau.mcp.messages import McpError, progress_text
 from tau.mcp.results import CallResult, Part, TextPart, content_parts, parse_call_result
@@ -22,7 +23,7 @@ from tau.runtime.mcp.server import McpServer
 from tau.tools import Tool, ToolContext
 
 PROGRESS_INTERVAL_S = 0.25
-MAX_LISTED = 200  # resources in one result
+MAX_LISTED_CHARACTERS = 50 * 1024  # of resources in one result
 LIST_TIMEOUT_S = 60.0
 SEARCH_NAME = "tool_search"
 RESOURCE_NAMES = ("list_mcp_resources", "list_mcp_resource_templates", "read_mcp_resource")
@@ -195,6 +196,7 @@ async def _list(servers: Servers, arguments: dict[str, Any], method: str, member
         raise ToolError("A cursor needs the server that it belongs to.")
     asked = [_resource_server(servers, named)] if named else servers.with_resources()
     lines: list[str] = []
+    cursors: list[str] = []
     for server in asked:
         try:
             page = await server.read(method, {"cursor": cursor} if cursor else {}, LIST_TIMEOUT_S)
@@ -207,11 +209,13 @@ async def _list(servers: Servers, arguments: dict[str, Any], method: str, member
         lines += [_resource_line(server.name, item, address) for item in (items if isinstance(items, list) else [])]
         following = page.get("nextCursor") if isinstance(page, Mapping) else None
         if isinstance(following, str) and following:
-            lines.append(f"{server.name}: there are more; cursor {encode(following).decode()}")
+            cursors.append(f"{server.name}: there are more; cursor {encode(following).decode()}")
     lines = [line for line in lines if line]
-    if len(lines) > MAX_LISTED:
-        lines = [*lines[:MAX_LISTED], f"[{len(lines) - MAX_LISTED} more were left out]"]
-    return Outcome([Text("\n".join(lines) or "There are none.")])
+    ends = accumulate(len(line) + 1 for line in lines)
+    fitting = sum(end <= MAX_LISTED_CHARACTERS for end in ends)
+    if fitting < len(lines):
+        lines = [*lines[:fitting], f"[{len(lines) - fitting} more were left out]"]
+    return Outcome([Text("\n".join([*lines, *cursors]) or "There are none.")])
 
 
 def _resource_server(servers: Servers, name: str) -> McpServer:
@@ -227,7 +231,7 @@ def _resource_line(server: str, item: Any, address: str) -> str:
     if not isinstance(uri, str) or uri.startswith("ui://"):
         return ""
     name, about = (safe_text(item.get(field), 200) for field in ("name", "description"))
-    return f"{server}: {shown(uri)}" + (f" ({name})" if name else "") + (f": {about}" if about else "")
+    return f"{server}: {shown_address(uri)}" + (f" ({name})" if name else "") + (f": {about}" if about else "")
 
 
 async def read_resource(server: McpServer, uri: str) -> list[Part]:
