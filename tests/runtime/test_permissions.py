@@ -19,6 +19,7 @@ import asyncio, json, os, sys
 from tau.runtime.runs.permission_rules import read_permissions
 from tau.runtime.runs.permissions import Permits
 from tau.records.messages import ToolCall
+import tau.core.shell.lines  # now: the other user may not read this folder
 
 async def in_thread(work):
     return work()

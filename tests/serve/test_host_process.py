@@ -40,7 +40,7 @@ def test_a_host_has_private_files_and_there_is_one_for_a_folder(tmp_path: Path) 
         assert info["pid"] == host.process.pid and info["url"] is None
         with host.client() as client:
             assert client.greeting["host"] == info["host"]
-            assert host.memory() <= 32_000_000
+            assert host.memory() <= (32_000_000 if sys.version_info < (3, 14) else 35_000_000)  # 3.14 itself has more
             client.get("open_session", name="the one")
             code, text = tau_status(tmp_path)
             assert code == 0 and f"process {host.process.pid}" in text and "1 sessions open" in text
