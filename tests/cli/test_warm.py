@@ -447,6 +447,38 @@ def test_a_folder_that_others_can_enter_is_refused(place: Place) -> None:
             listener.accept()
 
 
+def test_a_folder_behind_a_link_is_not_used(place: Place) -> None:
+    private = place.folder / "private"
+    private.mkdir(mode=0o700)
+    place.warm.symlink_to(private)  # who can make the link can change it
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(private / "socket"))
+        listener.listen()
+        assert run(place, place.env, "--version")[0] == 0
+        listener.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+
+
+def test_a_server_of_another_user_is_told_nothing(place: Place) -> None:
+    if os.getuid() != 0:
+        pytest.skip("needs root, to be another user")
+    place.warm.mkdir(mode=0o700)
+    code = f"""\
+import os, socket
+with socket.socket(socket.AF_UNIX) as listener:
+    listener.bind({str(place.warm / "socket")!r})
+    os.setuid(65534)
+    listener.listen()
+    print("listens", flush=True)
+    print(listener.accept()[0].recv(100))
+"""
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None and other.stdout.readline() == "listens\n"
+        assert run(place, place.env, "--version")[0] == 0
+        assert other.stdout.readline() == "b''\n"
+
+
 def test_a_wrong_action_is_refused(place: Place) -> None:
     done = place.warm_command("now")
     assert (done.returncode, done.stderr) == (2, "Error: usage: tau warm start|status|stop\n")

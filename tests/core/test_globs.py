@@ -1,8 +1,12 @@
 from __future__ import annotations
 
-import pytest
+import re
 
-from tau.core.text.globs import BadGlob, IgnoreRules, at_any_depth, compile_glob, parse_ignore_glob
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tau.core.text.globs import BadGlob, IgnoreRules, at_any_depth, compile_glob, glob_regex, parse_ignore_glob
 
 
 @pytest.mark.parametrize(
@@ -52,6 +56,37 @@ def test_case_can_make_no_difference() -> None:
 def test_what_cannot_be_read_is_said(glob: str) -> None:
     with pytest.raises(BadGlob):
         compile_glob(glob)
+
+
+@pytest.mark.parametrize("path", ["a" * 255, "a/" * 2000 + "c"])
+@pytest.mark.parametrize(
+    "glob", ["*a" * 20 + "b", "*[a]" * 20 + "b", "**/a/" * 20 + "b", "**/*a*/" * 10 + "*b", "a*?" * 20 + "b"]
+)
+def test_many_stars_take_little_time(glob: str, path: str) -> None:
+    assert not compile_glob(glob).fullmatch(path)  # else it would take longer than anyone waits
+
+
+@pytest.mark.parametrize("glob", ["*{a,b}" * 3, "{" + "*a" * 9 + ",b}", "*[!b]" * 5 + "b", "**/{a,b}/" * 4 + "c"])
+def test_stars_that_would_take_long_are_refused(glob: str) -> None:
+    with pytest.raises(BadGlob, match="more than 2 stars"):
+        compile_glob(glob)
+
+
+@given(
+    st.lists(
+        st.sampled_from(["*", "*", "**/", "/**", "a", "b", "?", "[ab]", "[!a]", "{a,b}", "{a*,b}", "/"]), max_size=8
+    ),
+    st.text("ab/"),
+)
+def test_the_first_place_that_fits_is_as_good_as_any(tokens: list[str], path: str) -> None:
+    """Compared with regexes that try every place."""
+    glob = "".join(tokens)
+    try:
+        regex = glob_regex(glob)
+    except BadGlob:
+        return
+    every = regex.replace("(?>", "(?:").replace("*?", "*")
+    assert bool(re.fullmatch(regex, path, re.DOTALL)) == bool(re.fullmatch(every, path, re.DOTALL))
 
 
 def test_a_glob_for_any_depth() -> None:

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tau
+from tau.core.shell.code import is_plain_sed
 from tau.core.shell.lines import Line
 from tau.core.shell.plain_command import plain
 from tau.core.shell.tree import MAX_BYTES, MAX_DEPTH, MAX_OPERATORS
@@ -387,3 +388,8 @@ print("tree_sitter" in sys.modules)
     env = {**os.environ, "PYTHONPATH": str(Path(tau.__file__).parents[1])}
     told = subprocess.run([sys.executable, "-c", ask], env=env, capture_output=True, text=True, check=True).stdout
     assert told.split() == ["False", "True"]
+
+
+@pytest.mark.parametrize("code", ["s/" + "[]]" * 200, "/" + "[]]" * 200])
+def test_brackets_in_a_regular_expression_of_sed_take_little_time(code: str) -> None:
+    assert not is_plain_sed(code)  # else it would take longer than anyone waits

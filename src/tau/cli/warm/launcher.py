@@ -15,7 +15,7 @@ import _signal as signal  # type: ignore[import-not-found]
 import marshal
 import os
 import sys
-from _socket import AF_UNIX, SCM_RIGHTS, SOCK_CLOEXEC, SOCK_STREAM, SOL_SOCKET, socket
+from _socket import AF_UNIX, SCM_RIGHTS, SO_PEERCRED, SOCK_CLOEXEC, SOCK_STREAM, SOL_SOCKET, socket
 
 import tau
 
@@ -41,6 +41,8 @@ def launch(program: str, path: str) -> None:
     try:
         connection.settimeout(GIVE_UP_S)
         connection.connect(path)
+        if not _is_own(connection):
+            raise ValueError("the server belongs to another user")
         worker = _hand_over(connection, program)
         mask = _start(connection) if worker else set()
     except (OSError, ValueError):
@@ -52,8 +54,16 @@ def launch(program: str, path: str) -> None:
 
 
 def _is_private(folder: str) -> bool:
-    found = os.stat(folder)
-    return found.st_uid == os.getuid() == os.geteuid() and not found.st_mode & 0o077
+    """Not a link: another user could let it lead elsewhere in the next moment."""
+    found = os.lstat(folder)
+    is_folder = found.st_mode & 0o170000 == 0o040000  # `stat` would have to be loaded
+    return is_folder and found.st_uid == os.getuid() == os.geteuid() and not found.st_mode & 0o077
+
+
+def _is_own(connection: socket) -> bool:
+    """True if the process at the other end is of this user: it is sent the environment, with keys."""
+    found: bytes = connection.getsockopt(SOL_SOCKET, SO_PEERCRED, 12)  # pid, uid, gid
+    return int.from_bytes(found[4:8], sys.byteorder) == os.getuid()
 
 
 def _hand_over(connection: socket, program: str) -> int:

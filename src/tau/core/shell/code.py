@@ -10,7 +10,8 @@ import ast
 import re
 
 # A regular expression in sed. Brackets that contain a delimiter are rejected: programs disagree where they end.
-_BRACKET = r"\[\^?\]?(?:(?!{0})[^\]\n])*\]"
+# Atomic: `[]]` can be read in two ways, and many of them in two to the power of many.
+_BRACKET = r"(?>\[\^?\]?(?:(?!{0})[^\]\n])*\])"
 _REGEX = r"/(?:[^/\\\n\[]|\\.|" + _BRACKET.format("/") + r")*/I?"
 _ADDRESS = rf"(?:(?:\d+(?:~\d+)?|\$|{_REGEX})(?:,[+~]?(?:\d+|\$|{_REGEX}))?\s*!?\s*)?"
 _SUBSTITUTION = (

@@ -2,6 +2,9 @@
 
 `*` and `?` stop at a slash, `**` between slashes does not, `[!a]` may match one, `{a,b}` nests. A glob always matches
 a whole path. In ignore files `?` and a class match a byte of UTF-8, as in git; elsewhere a character.
+
+The regexes take no time that is exponential in the number of stars: what follows a star is matched at the first place
+where it fits, in an atomic group, if a later star makes every later place as good. Few stars may be of another kind.
 """
 
 from __future__ import annotations
@@ -31,11 +34,15 @@ def glob_regex(glob: str) -> str:
     return _Reader(glob).read()
 
 
+MAX_BACKTRACKING = 2  # stars before braces, in braces, or before a class that may match a slash
+_STAR = "[^/]*"
 # Regexes for `**`, by position.
 _ALL = ".*"
 _PREFIX = "(?:/?|.*/)"
 _MIDDLE = "(?:/|/.*/)"
 _SUFFIX = "/.*"
+_SHORTEST = {_PREFIX: "(?:/?|.*?/)", _MIDDLE: "(?:/|/.*?/)"}
+_SEVERAL = "(?:"  # begins a part that may match more than one character, or a slash
 
 
 class _Reader:
@@ -44,6 +51,7 @@ class _Reader:
         self._class_prefix = "" if across else "(?!/)"
         self._at = 0
         self._groups: list[list[list[str]]] = [[[]]]  # open braces; their alternatives; the parts of each
+        self._backtracking = 0
 
     def read(self) -> str:
         while self._at < len(self._glob):
@@ -51,7 +59,47 @@ class _Reader:
         if len(self._groups) > 1:
             raise BadGlob("there is a { without its }")
         parts = self._groups[0][0]
-        return _ALL if parts == [_PREFIX] else "".join(parts)
+        found = _ALL if parts == [_PREFIX] else self._joined(parts)
+        if self._backtracking > MAX_BACKTRACKING:
+            raise BadGlob(f"more than {MAX_BACKTRACKING} stars are in braces, or before braces")
+        return found
+
+    def _joined(self, parts: list[str]) -> str:
+        """The parts up to the next `**`, and so on."""
+        doubles = [at for at, part in enumerate(parts) if part in _SHORTEST or part == _SUFFIX]
+        if not doubles:
+            return self._segments(parts)
+        pieces = [self._segments(parts[: doubles[0]])]
+        for at, following in zip(doubles, [*doubles[1:], None], strict=True):
+            double, rest = parts[at], parts[at + 1 : following]
+            text = self._segments(rest)
+            if following is None or not rest:
+                pieces.append(double + text)
+            elif any(part.startswith(_SEVERAL) for part in rest):
+                self._backtracking += 1
+                pieces.append(double + text)
+            else:  # the next `**` begins with a slash, and skips as much as it likes
+                pieces.append(f"(?>{_SHORTEST[double]}{text}(?=/))")
+        return "".join(pieces)
+
+    def _segments(self, parts: list[str]) -> str:
+        pieces: list[str] = []
+        at = 0
+        while at < len(parts):
+            if parts[at] != _STAR:
+                pieces.append(parts[at])
+                at += 1
+                continue
+            start = at = next((then for then in range(at, len(parts)) if parts[then] != _STAR), len(parts))
+            while at < len(parts) and parts[at] not in (_STAR, "/") and not parts[at].startswith(_SEVERAL):
+                at += 1
+            following = "".join(parts[start:at])
+            if at < len(parts) and parts[at] == _STAR:
+                pieces.append(f"(?>[^/]*?{following})")
+                continue
+            self._backtracking += at < len(parts) and parts[at] != "/"
+            pieces.append(_STAR + following)
+        return "".join(pieces)
 
     @property
     def _parts(self) -> list[str]:
@@ -87,15 +135,18 @@ class _Reader:
     def _close(self) -> None:
         if len(self._groups) == 1:
             raise BadGlob("there is a } without its {")
+        alternatives = self._groups.pop()
+        wild = (_STAR, _PREFIX, _MIDDLE, _SUFFIX)
+        self._backtracking += max(sum(part in wild for part in parts) for parts in alternatives)
         # Empty alternatives are ignored.
-        texts = filter(None, ("".join(parts) for parts in self._groups.pop()))
+        texts = filter(None, ("".join(parts) for parts in alternatives))
         text = "|".join(texts)
         self._parts.append(f"(?:{text})" if text else "")
 
     def _star(self) -> None:
         before = self._glob[self._at - 2 : self._at - 1] if self._at > 1 else ""
         if self._next() != "*":
-            self._parts.append("[^/]*")
+            self._parts.append(_STAR)
             return
         self._at += 1
         after, inside = self._next(), len(self._groups) > 1
@@ -110,7 +161,7 @@ class _Reader:
             self._at += 1
             self._double(_MIDDLE)
         else:
-            self._parts.append("[^/]*")
+            self._parts.append(_STAR)
 
     def _double(self, kind: str) -> None:
         """`**` consumes the slash before it; repeated `**/` adds nothing."""
@@ -142,7 +193,9 @@ class _Reader:
         if in_range:
             ranges.append(("-", "-"))
         text = "".join(f"{re.escape(low)}-{re.escape(high)}" for low, high in ranges)
-        self._parts.append(f"{self._class_prefix}[{'^' if negated else ''}{text}]")
+        found = f"{self._class_prefix}[{'^' if negated else ''}{text}]"
+        may_be_slash = not self._class_prefix and negated != any(low <= "/" <= high for low, high in ranges)
+        self._parts.append(f"(?:{found})" if may_be_slash else found)
 
 
 class IgnoreRule(Value):
