@@ -88,6 +88,61 @@ def test_a_stream_that_breaks_is_continued_without_repeating_the_call(tmp_path: 
         server.faults["tools/call"] = ["resume"]
         assert call(tmp_path, server).last.text == "hi"
         assert server.methods.count("tools/call") == 1
+        assert server.resumes == ["event-7"]  # the next event was cut off
+
+
+def test_a_client_polls_for_an_answer_until_it_is_there(tmp_path: Path) -> None:
+    with McpHttpServer() as server:
+        server.faults["tools/call"] = [{"retry": 1}]
+        server.polls = ["event"] * 7
+        assert call(tmp_path, server).last.text == "hi"
+        assert server.methods.count("tools/call") == 1
+        assert server.resumes == [f"event-{at}" for at in range(8)]
+
+
+def test_polls_may_fail_and_bring_nothing_for_a_while(tmp_path: Path) -> None:
+    with McpHttpServer() as server:
+        server.faults["tools/call"] = [{"retry": 1}] * 2
+        server.polls = [503, "nothing", "event", 503, "nothing", 503]
+        assert call(tmp_path, server).last.text == "hi"
+        server.polls = ["nothing"] * 20
+        assert call(tmp_path, server).last.is_error
+        assert len(server.polls) == 15
+
+
+def test_a_poll_that_is_refused_ends_the_call_and_does_not_repeat_it(tmp_path: Path) -> None:
+    for status in (401, 404, 405):
+        with McpHttpServer() as server:
+            server.faults["tools/call"] = [{"retry": 1}]
+            server.polls = [status]
+            assert call(tmp_path, server).last.is_error
+            assert server.methods.count("tools/call") == 1
+            assert server.resumes == ["event-0"]
+
+
+def test_an_abort_ends_the_wait_for_the_next_poll(tmp_path: Path) -> None:
+    async def aborted(server: McpHttpServer) -> None:
+        async with mcp_session(tmp_path, {"s": {"url": server.url}}, ECHO) as run:
+            prompt = asyncio.ensure_future(run.prompt())
+            while "tools/call" not in server.methods:
+                await asyncio.sleep(0.01)
+            await run.agent.abort()
+            async with asyncio.timeout(20):
+                await asyncio.wait({prompt})
+            while "notifications/cancelled" not in server.methods:
+                await asyncio.sleep(0.01)
+
+    with McpHttpServer() as server:
+        server.faults["tools/call"] = [{"retry": 30_000}]
+        asyncio.run(aborted(server))
+        assert server.resumes == []
+
+
+def test_the_timeout_of_a_call_limits_its_polls(tmp_path: Path) -> None:
+    with McpHttpServer() as server:
+        server.faults["tools/call"] = [{"retry": 30_000}]
+        assert "No answer within 0.5 s" in call(tmp_path, server, timeout=0.5).last.text
+        assert server.resumes == []
 
 
 def test_a_lost_session_is_begun_again_once(tmp_path: Path) -> None:

@@ -36,6 +36,8 @@ class McpHttpServer:
         self.faults: dict[str, list[Any]] = {}
         self.sessions: set[str] = set()
         self.resumed: Any = None  # the answer that waits for a client to come back
+        self.polls: list[Any] = []  # how such requests end before that: without the answer, or with a status
+        self.resumes: list[str] = []  # the event ids with which clients came back
         self.changed = threading.Event()  # the list of tools has changed
         self.streams: list[Any] = []  # of the old transport
         self.endpoint = "/messages?session=1"  # what the old transport names for requests
@@ -174,8 +176,12 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("content-type", "text/event-stream")
             self.send_header("content-length", "1000")
             self.end_headers()
-            self.wfile.write(b"id: event-7\ndata: \n\n")
+            self.wfile.write(b"id: event-7\nretry: 1\ndata: \n\nid: event-8\ndata: {")
             self.close_connection = True
+        elif isinstance(fault, Mapping):  # the stream ends, and the client has to poll for the answer
+            self.mcp.resumed = {"jsonrpc": "2.0", "id": message["id"], **self.mcp.answer(message)}
+            self.begin_stream()
+            self.wfile.write(f"id: event-0\nretry: {fault['retry']}\ndata: \n\n".encode())
         elif fault == "close_after":
             self.close_connection = True
             return False
@@ -237,9 +243,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.authorize({name: values[0] for name, values in parse_qs(parts.query).items()})
         elif mcp.old:
             self.open_stream()
-        elif self.headers.get("last-event-id") == "event-7":
-            self.begin_stream()
-            self.event("message", mcp.resumed)
+        elif (last := self.headers.get("last-event-id", "")).startswith("event-"):
+            self.resume(last)
         elif mcp.era == "legacy" and "text/event-stream" in self.headers.get("accept", ""):
             self.changes()
         else:
@@ -275,6 +280,18 @@ class _Handler(BaseHTTPRequestHandler):
         self.begin_stream()
         self.mcp.changed.wait(30)
         self.event("message", {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+
+    def resume(self, last: str) -> None:
+        self.mcp.resumes.append(last)
+        end = self.mcp.polls.pop(0) if self.mcp.polls else "answer"
+        if isinstance(end, int):
+            self.reply(end, {})
+            return
+        self.begin_stream()
+        if end == "answer":
+            self.event("message", self.mcp.resumed)
+        elif end == "event":
+            self.wfile.write(f"id: event-{len(self.mcp.resumes)}\r\ndata: \r\n\r\ndata: {{".encode())
 
     def open_stream(self) -> None:
         self.mcp.streams.append(self)

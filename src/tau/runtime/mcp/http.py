@@ -34,7 +34,10 @@ MAX_ERROR_BODY = 64 * 1024
 DELETE_TIMEOUT_S = 1.0
 STREAM_RETRIES = 5  # of the GET stream, with growing delays
 STREAM_RETRY_S = 1.0
-RESUMES = 2  # of the stream of one answer
+RESUMES = 5  # of the stream of one answer, one after another, that fail or bring no new event
+RESUME_DELAY_S = 1.0  # if the server names none
+MIN_RESUME_DELAY_S = 0.1
+MAX_RESUME_DELAY_S = 30.0
 MAX_EVENT_ID = 1024
 
 # Returns the headers with secrets, such as a token that may have been refreshed since the last request.
@@ -167,15 +170,31 @@ class HttpTransport:
             if message.method == "initialize" and not self.modern:
                 self._session = exchange.headers.get("mcp-session-id", "")
             error = await self._deliver_all(exchange, id, last)
-            for _ in range(RESUMES if not self.modern else 0):
-                if not last.id or not self._awaits(id):
-                    break
-                # The request is not repeated: the server sends the rest of its answer.
-                headers = {**self._headers(), "accept": "text/event-stream", "last-event-id": last.id}
-                error = await self._deliver_all(await self._client.send("GET", headers), id, last)
+            if not self.modern and last.id:
+                error = await self._resume(id, last, error)
             self._fail(id, error)
         except McpError as failure:
             self._fail(id, failure)
+
+    async def _resume(self, id: int, last: _LastEvent, error: McpError) -> McpError:
+        """Ask for the rest of an answer until it is there: servers of 2025-11-25 may let clients poll for it.
+
+        The request is not repeated. Returns the last error. The timeout of the request limits the whole.
+        """
+        fruitless = 0
+        while self._awaits(id) and fruitless < RESUMES:
+            await asyncio.sleep(last.retry_s)
+            known = last.id
+            try:
+                headers = {**self._headers(), "accept": "text/event-stream", "last-event-id": known}
+                error = await self._deliver_all(await self._client.send("GET", headers), id, last)
+            except McpError as failure:
+                # Without `login`: after a login a request is sent again, and the server already has this one.
+                error = McpError(str(failure), status=failure.status)
+                if 400 <= failure.status < 500:
+                    break
+            fruitless = fruitless + 1 if last.id == known else 0
+        return error
 
     async def _deliver_all(self, exchange: HttpExchange, id: int, last: _LastEvent) -> McpError:
         """Deliver the messages of a response. Returns the error if the answer is not among them."""
@@ -199,6 +218,7 @@ class HttpTransport:
                 self._deliver(body, id)
             return
         decoder = SSEDecoder(MAX_MESSAGE_BYTES)
+        last.begin()
         while self._awaits(id) and (chunk := await exchange.read()):
             last.feed(chunk)
             for event, data in decoder.feed(chunk):
@@ -317,18 +337,31 @@ def _origin(url: str) -> tuple[str, str | None, int | None]:
 
 
 class _LastEvent:
-    """The id of the last event of a stream, from which the server can continue it."""
+    """The id of the last complete event of a stream, from which the server can continue it, and when to ask it to."""
 
     def __init__(self) -> None:
         self.id = ""
+        self.retry_s = RESUME_DELAY_S
+        self._next_id = ""  # of an event that is not complete
+        self._rest = b""
+
+    def begin(self) -> None:
+        """Another stream begins: what the one before left incomplete is not part of it."""
+        self._next_id = self.id
         self._rest = b""
 
     def feed(self, chunk: bytes) -> None:
-        *lines, rest = (self._rest + chunk).replace(b"\r", b"\n").split(b"\n")
-        self._rest = rest[:MAX_EVENT_ID]
+        data = self._rest + chunk
+        end = len(data) - data.endswith(b"\r")  # an LF may follow, and CRLF is one end of a line
+        *lines, rest = data[:end].replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+        self._rest = rest[:MAX_EVENT_ID] + data[end:]
         for line in lines:
-            if line.startswith(b"id:"):
-                self.id = line[3:].strip()[:MAX_EVENT_ID].decode("ascii", "ignore")
+            if not line:
+                self.id = self._next_id
+            elif line.startswith(b"id:"):
+                self._next_id = line[3:].strip()[:MAX_EVENT_ID].decode("ascii", "ignore")
+            elif line.startswith(b"retry:") and (digits := line[6:].strip()[:12]).isdigit():
+                self.retry_s = min(max(int(digits) / 1000, MIN_RESUME_DELAY_S), MAX_RESUME_DELAY_S)
 
 
 def _is_stream(exchange: HttpExchange) -> bool:
