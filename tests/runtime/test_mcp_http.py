@@ -53,6 +53,16 @@ def test_the_transport_of_2024(tmp_path: Path) -> None:
         assert call(tmp_path, server, type="sse").last.text == "hi"
 
 
+def test_a_long_error_page_does_not_hide_the_status(tmp_path: Path) -> None:
+    with McpHttpServer(old=True) as server:
+        server.error_page = "x" * 100_000
+        assert call(tmp_path, server).last.text == "hi"  # after 405, the transport of 2024 is tried
+    with McpHttpServer() as server:
+        server.error_page = "x" * 100_000
+        server.faults["tools/call"] = [502]
+        assert "It answered with status 502 Bad Gateway." in call(tmp_path, server).last.text
+
+
 @pytest.mark.promise("M08")
 @ERAS
 @pytest.mark.parametrize("fault", [500, 429, "drop", "break", "redirect"])

@@ -41,6 +41,7 @@ class McpHttpServer:
         self.changed = threading.Event()  # the list of tools has changed
         self.streams: list[Any] = []  # of the old transport
         self.endpoint = "/messages?session=1"  # what the old transport names for requests
+        self.error_page: Any = {"detail": "as requested"}  # what is sent with a status that says no
         self.metadata: dict[str, Any] = {}  # of the authorization server, besides what is right
         self.revoked: list[str] = []
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"mcp": self}))
@@ -120,7 +121,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.reply(401, {}, {"www-authenticate": metadata})
             return
         if mcp.old and self.path == "/mcp":
-            self.reply(405, {})
+            self.reply(405, mcp.error_page)
             return
         if "id" not in message or "method" not in message:
             self.reply(202, None)
@@ -151,7 +152,7 @@ class _Handler(BaseHTTPRequestHandler):
     def fault(self, fault: Any, message: dict[str, Any]) -> bool:
         """Do something else than answer. False if the request is answered after that."""
         if isinstance(fault, int):
-            self.reply(fault, {"detail": "as requested"})
+            self.reply(fault, self.mcp.error_page)
             return True
         if fault == "redirect":
             self.reply(307, {}, {"location": "http://localhost:1/elsewhere"})

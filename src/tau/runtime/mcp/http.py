@@ -400,12 +400,11 @@ async def _error_body(exchange: HttpExchange) -> bytes:
         raise LoginRequired(exchange.headers.get("www-authenticate", ""))
     if 300 <= status < 400:
         raise McpError("It redirects to another address, which tau does not follow.", status=status)
-    with suppress(OSError):
+    with suppress(OSError, McpError, BadRecord):  # McpError: the body is too long, such as the page of a proxy
         body = await _body(exchange, MAX_ERROR_BODY)
-        with suppress(BadRecord):
-            value = parse(body)
-            if isinstance(value, dict) and isinstance(value.get("error"), dict) and value.get("jsonrpc") == "2.0":
-                return body
+        value = parse(body)
+        if isinstance(value, dict) and isinstance(value.get("error"), dict) and value.get("jsonrpc") == "2.0":
+            return body
     raise McpError(f"It answered with status {status} {safe_text(exchange.reason, 100)}".rstrip() + ".", status=status)
 
 
