@@ -11,13 +11,15 @@ from __future__ import annotations
 import json
 import threading
 import time
+from base64 import b64decode
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import parse_qs, unquote_plus, urlencode, urlsplit
 
 MODERN = "2026-07-28"
+METHOD, POST = "token_endpoint_auth_method", "client_secret_post"
 
 
 class McpHttpServer:
@@ -43,6 +45,7 @@ class McpHttpServer:
         self.endpoint = "/messages?session=1"  # what the old transport names for requests
         self.error_page: Any = {"detail": "as requested"}  # what is sent with a status that says no
         self.metadata: dict[str, Any] = {}  # of the authorization server, besides what is right
+        self.registration: dict[str, Any] = {}  # what it answers to a registration, besides what was asked for
         self.revoked: list[str] = []
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"mcp": self}))
         self._server.daemon_threads = True
@@ -101,7 +104,7 @@ class _Handler(BaseHTTPRequestHandler):
         if path == "/token":
             self.token(body)
         elif path == "/register":
-            self.reply(201, {"client_id": "registered", **json.loads(body)})
+            self.reply(201, {"client_id": "registered", **json.loads(body), **self.mcp.registration})
         elif path == "/revoke":
             self.mcp.revoked += parse_qs(body.decode())["token"]
             self.reply(200, {})
@@ -259,6 +262,14 @@ class _Handler(BaseHTTPRequestHandler):
     def token(self, body: bytes) -> None:
         form = {name: values[0] for name, values in parse_qs(body.decode()).items()}
         self.mcp.token_requests.append(form)
+        if secret := self.mcp.registration.get("client_secret"):
+            basic = self.headers.get("authorization", "").removeprefix("Basic ")
+            if basic:
+                form["client_id"], form["client_secret"] = map(unquote_plus, b64decode(basic).decode().split(":"))
+            if form.get("client_secret") != secret or bool(basic) != (self.mcp.registration[METHOD] != POST):
+                given = basic or form.get("client_secret")
+                self.reply(401, {"error": "invalid_client", "error_description": f"not {secret}, but {given}"})
+                return
         if form["grant_type"] == "refresh_token" and form["refresh_token"] not in self.mcp.refresh_tokens:
             self.reply(400, {"error": "invalid_grant"})
             return
