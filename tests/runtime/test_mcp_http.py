@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,8 +18,14 @@ from urllib.parse import urlsplit
 import pytest
 
 from support.mcp_http_server import McpHttpServer
+from support.mcp_memory import MemoryEnvironment, configured
 from support.mcp_session import NEXT_PROMPT, McpRun, mcp_session, results
 from support.rpc_process import surroundings
+from support.virtual_clock import leapt
+from tau.mcp.messages import McpError
+from tau.runtime.mcp.backoff import Backoff
+from tau.runtime.mcp.http import Endpoint, HttpTransport
+from tau.runtime.mcp.server import McpServer
 
 ECHO = ("mcp__s__echo", {"text": "hi"})
 ERAS = pytest.mark.parametrize("era", ["legacy", "modern"])
@@ -189,6 +196,129 @@ def test_a_changed_list_is_announced_on_the_stream_of_a_legacy_server(tmp_path: 
 
     with McpHttpServer() as server:
         asyncio.run(changed(server))
+
+
+class Received:
+    """Implements Receiver: keeps the methods of what arrives."""
+
+    def __init__(self) -> None:
+        self.methods: list[str] = []
+
+    def received(self, data: bytes) -> None:
+        self.methods.append(json.loads(data)["method"])
+
+    def closed(self, error: McpError) -> None:
+        raise error
+
+    def request_failed(self, id: int, error: McpError) -> None:
+        raise error
+
+    def is_open(self, id: int) -> bool:
+        return False
+
+
+def listened(server: McpHttpServer, openings: int, *, tells_changes: bool = True) -> list[str]:
+    """What arrives on the GET streams until so many were asked for."""
+
+    async def listen() -> list[str]:
+        async def headers() -> dict[str, str]:
+            return {}
+
+        received = Received()
+        transport = HttpTransport(Endpoint(server.url, headers, {}), retry_s=0.001)
+        await transport.start(received)
+        transport.listen(tells_changes)
+        while len(server.opened) < openings:
+            await asyncio.sleep(0.01)
+        await transport.close(0)
+        return received.methods
+
+    return asyncio.run(listen())
+
+
+CHANGED = "notifications/tools/list_changed"
+
+
+def test_a_stream_of_changes_that_ends_is_opened_again_and_the_lists_are_asked_for() -> None:
+    with McpHttpServer() as server:
+        server.cuts = [*["event"] * 7, 405, 405]
+        assert listened(server, 9) == ["notifications/x", *[CHANGED, "notifications/x"] * 6]
+        assert server.opened == ["", *(f"change-{at}" for at in range(1, 8)), ""]
+    with McpHttpServer() as server:
+        server.cuts = [*["event"] * 2, 405, 405]
+        assert listened(server, 4, tells_changes=False) == ["notifications/x"] * 2
+
+
+def test_a_stream_of_changes_is_tried_again_after_failures_and_without_an_event_that_is_not_known() -> None:
+    with McpHttpServer() as server:
+        server.cuts = [503, "nothing", 429, "event", 400, 401, "nothing", 405]
+        assert listened(server, 8) == [CHANGED, CHANGED, "notifications/x", CHANGED]  # one for each that was opened
+        assert server.opened == ["", "", "", "", "change-4", "", "", ""]
+
+
+def test_the_delay_between_streams_grows_and_begins_anew_after_one_that_worked() -> None:
+    async def delays() -> list[float]:
+        loop, backoff, waited = asyncio.get_running_loop(), Backoff(), []
+
+        async def wait(at_least_s: float = 0.0) -> None:
+            began = loop.time()
+            await backoff.wait(at_least_s)
+            waited.append(loop.time() - began)
+
+        assert not backoff.opened()
+        for _ in range(8):
+            await wait()
+        assert backoff.opened()
+        await wait()  # ended at once
+        backoff.opened()
+        await asyncio.sleep(61)
+        await wait()
+        await wait()
+        backoff.delivered()
+        await wait()
+        await wait(30.0)
+        return [round(seconds, 3) for seconds in waited]
+
+    assert leapt(delays()) == [1, 2, 4, 8, 16, 32, 60, 60, 60, 1, 2, 1, 30]
+
+
+def subscribed(*, error: int | None = None) -> tuple[int, int]:
+    """How often tau subscribes within an hour, and lists tools, if the first seven subscriptions end at once."""
+
+    async def run() -> tuple[int, int]:
+        asked: list[str] = []
+
+        def answer(method: str, params: Mapping[str, Any]) -> Any:
+            asked.append(method)
+            if method == "server/discover":
+                capabilities = {"tools": {"listChanged": True}}
+                return {"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": capabilities}
+            if method != "subscriptions/listen":
+                return {"resultType": "complete", "tools": []}
+            transport = environment.transports[0]
+            if error is None:
+                transport.receive({"method": "notifications/subscriptions/acknowledged"})
+                return {} if asked.count(method) < 8 else None
+            id = next(sent["id"] for sent in reversed(transport.sent) if sent["method"] == method)
+            transport.receive({"id": id, "error": {"code": error, "message": "no"}})
+            return None
+
+        environment = MemoryEnvironment(answer)
+        server = McpServer(configured(idle_timeout=7200), environment, None)
+        await server.start()
+        await asyncio.sleep(3600)
+        await server.close(0)
+        return asked.count("subscriptions/listen"), asked.count("tools/list")
+
+    return leapt(run())
+
+
+def test_a_subscription_that_ends_is_renewed_and_the_lists_are_asked_for() -> None:
+    assert subscribed() == (8, 8)
+
+
+def test_a_server_without_subscriptions_is_asked_once() -> None:
+    assert subscribed(error=-32601) == (1, 1)
 
 
 def test_a_server_that_failed_is_tried_again_with_the_next_prompt(tmp_path: Path) -> None:

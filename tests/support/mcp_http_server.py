@@ -41,6 +41,8 @@ class McpHttpServer:
         self.polls: list[Any] = []  # how such requests end before that: without the answer, or with a status
         self.resumes: list[str] = []  # the event ids with which clients came back
         self.changed = threading.Event()  # the list of tools has changed
+        self.cuts: list[Any] = []  # how the next GET streams end: after an event or nothing, or with a status
+        self.opened: list[str] = []  # the event ids with which GET streams were opened; empty for none
         self.streams: list[Any] = []  # of the old transport
         self.endpoint = "/messages?session=1"  # what the old transport names for requests
         self.error_page: Any = {"detail": "as requested"}  # what is sent with a status that says no
@@ -289,7 +291,17 @@ class _Handler(BaseHTTPRequestHandler):
 
     def changes(self) -> None:
         """The GET stream of a legacy server: announces a change of the list."""
+        cut = self.mcp.cuts.pop(0) if self.mcp.cuts else None
+        self.mcp.opened.append(self.headers.get("last-event-id", ""))
+        if isinstance(cut, int):
+            self.reply(cut, {})
+            return
         self.begin_stream()
+        if cut is not None:
+            message = json.dumps({"jsonrpc": "2.0", "method": "notifications/x"})
+            event = f"id: change-{len(self.mcp.opened)}\ndata: {message}\n\n"
+            self.wfile.write(event.encode() if cut == "event" else b": nothing\n\n")
+            return
         self.mcp.changed.wait(30)
         self.event("message", {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
 

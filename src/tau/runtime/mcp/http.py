@@ -25,6 +25,7 @@ from tau.llm.proxies import proxy_for
 from tau.mcp.definitions import safe_text
 from tau.mcp.messages import McpError, modern_headers
 from tau.records.base import BadRecord, Value, encode, parse
+from tau.runtime.mcp.backoff import FIRST_DELAY_S, Backoff
 from tau.runtime.mcp.transport import MAX_MESSAGE_BYTES, Outgoing, Receiver
 from tau.wire.sse import SSEDecoder
 
@@ -32,8 +33,8 @@ logger = logging.getLogger(__name__)
 CONNECT_TIMEOUT_S = 30.0
 MAX_ERROR_BODY = 64 * 1024
 DELETE_TIMEOUT_S = 1.0
-STREAM_RETRIES = 5  # of the GET stream, with growing delays
-STREAM_RETRY_S = 1.0
+STREAM_RETRIED = (401, 408, 429, 500, 502, 503, 504)  # answers after which the GET stream is tried again
+LISTS_CHANGED = b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'
 RESUMES = 5  # of the stream of one answer, one after another, that fail or bring no new event
 RESUME_DELAY_S = 1.0  # if the server names none
 MIN_RESUME_DELAY_S = 0.1
@@ -93,10 +94,11 @@ class HttpClient:
 
 
 class HttpTransport:
-    """Implements Transport."""
+    """Implements Transport. `retry_s` is the delay before an ended GET stream is opened again; it grows."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint, retry_s: float = FIRST_DELAY_S) -> None:
         self._client = HttpClient(endpoint)
+        self._retry_s = retry_s
         self._receiver: Receiver | None = None
         self._posts: dict[int, asyncio.Task[None]] = {}
         self._stream: asyncio.Task[None] | None = None
@@ -123,10 +125,10 @@ class HttpTransport:
             task.cancel()
         return self.modern
 
-    def listen(self) -> None:
-        """Open the GET stream of a legacy server: for changed lists, and for its requests."""
+    def listen(self, tells_changes: bool) -> None:
+        """Open the GET stream of a legacy server: for its requests, and for changed lists if it announces them."""
         if self._stream is None and not self.modern:
-            self._stream = asyncio.ensure_future(self._read_stream())
+            self._stream = asyncio.ensure_future(self._read_stream(tells_changes))
 
     async def close(self, grace_s: float) -> None:
         self._stop()
@@ -236,19 +238,40 @@ class HttpTransport:
         if self._receiver is not None:
             self._receiver.request_failed(id, error)
 
-    async def _read_stream(self) -> None:
-        for attempt in range(STREAM_RETRIES):
+    async def _read_stream(self, tells_changes: bool) -> None:
+        backoff, last = Backoff(self._retry_s), _LastEvent(self._retry_s)
+        while True:
+            headers = {**self._headers(), "accept": "text/event-stream"}
+            if last.id:
+                headers["last-event-id"] = last.id
             with suppress(McpError, OSError, ValueError, ModelError):
-                exchange = await self._client.send("GET", {**self._headers(), "accept": "text/event-stream"})
+                exchange = await self._client.send("GET", headers)
                 try:
-                    if exchange.status != 200 or not _is_stream(exchange):
+                    if exchange.status == 200 and _is_stream(exchange):
+                        if backoff.opened() and tells_changes:
+                            self._received(LISTS_CHANGED)
+                        await self._receive_stream(exchange, backoff, last)
+                    elif exchange.status not in STREAM_RETRIED and not last.id:
                         return  # the server has no such stream
-                    async for event, data in _events(exchange):
-                        if self._receiver is not None and event == "message" and data:
-                            self._receiver.received(data.encode())
+                    elif exchange.status not in STREAM_RETRIED:
+                        last = _LastEvent(self._retry_s)  # it may only not know the event any more
                 finally:
                     exchange.drop()
-            await asyncio.sleep(STREAM_RETRY_S * 2**attempt)
+            await backoff.wait(last.retry_s)
+
+    async def _receive_stream(self, exchange: HttpExchange, backoff: Backoff, last: _LastEvent) -> None:
+        decoder = SSEDecoder(MAX_MESSAGE_BYTES)
+        last.begin()
+        while chunk := await exchange.read():
+            last.feed(chunk)
+            for event, data in decoder.feed(chunk):
+                if event == "message" and data:
+                    backoff.delivered()
+                    self._received(data.encode())
+
+    def _received(self, data: bytes) -> None:
+        if self._receiver is not None:
+            self._receiver.received(data)
 
 
 class SseTransport:
@@ -339,9 +362,9 @@ def _origin(url: str) -> tuple[str, str | None, int | None]:
 class _LastEvent:
     """The id of the last complete event of a stream, from which the server can continue it, and when to ask it to."""
 
-    def __init__(self) -> None:
+    def __init__(self, retry_s: float = RESUME_DELAY_S) -> None:
         self.id = ""
-        self.retry_s = RESUME_DELAY_S
+        self.retry_s = retry_s
         self._next_id = ""  # of an event that is not complete
         self._rest = b""
 
