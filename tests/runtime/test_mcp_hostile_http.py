@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from base64 import b64encode
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from support.mcp_http_server import McpHttpServer
+from support.mcp_http_server import METHOD, McpHttpServer
 from support.mcp_memory import memory_server
 from support.mcp_session import results
 from support.oauth_server import OAuthServer
@@ -25,12 +26,17 @@ from tau.runtime.mcp.http import Endpoint, HttpTransport
 from tau.runtime.mcp.oauth_login import McpLogin
 from tau.runtime.mcp.tokens import FILE_NAME, Tokens
 from tau.runtime.mcp.transport import Outgoing
+from tau.store.auth import OAuthLogin
 
 WITHIN = 60
 
 
 def configured(url: str) -> ServerConfig:
     return ServerConfig(name="s", source=Source("mcp.json", "user"), transport="http", url=url)
+
+
+async def follow(url: str) -> None:
+    await asyncio.to_thread(lambda: urlopen(url, timeout=WITHIN).read())
 
 
 async def never(url: str) -> None:
@@ -80,9 +86,6 @@ def test_an_answer_of_another_authorization_server_ends_the_login(
 ) -> None:
     """RFC 9207: a server that announces `iss` says it in every answer."""
 
-    async def follow(url: str) -> None:
-        await asyncio.to_thread(lambda: urlopen(url, timeout=WITHIN).read())
-
     with McpHttpServer(oauth=True) as server:
         server.metadata = {"authorization_response_iss_parameter_supported": announced}
         server.redirected = server.redirected if redirected is None else redirected
@@ -93,6 +96,45 @@ def test_an_answer_of_another_authorization_server_ends_the_login(
         else:
             assert asyncio.run(login)[0].access
         assert len(server.token_requests) == (not refused)
+
+
+@pytest.mark.parametrize("method", ["client_secret_post", "client_secret_basic", None])
+@pytest.mark.parametrize("secret", ["issued: secret+1", "!echo a-command", "SOME_NAME", "$SOME_NAME"])
+def test_a_secret_that_registration_issues_is_used_as_it_is(tmp_path: Path, method: str | None, secret: str) -> None:
+    environment = {"SOME_NAME": "of this machine"}
+    with McpHttpServer(oauth=True) as server:
+        config = configured(server.url)
+        server.registration = {"client_secret": secret, METHOD: method}  # without a method: client_secret_basic
+        login, client = asyncio.run(McpLogin(config, environment).run(follow))
+        tokens = Tokens(tmp_path, environment)
+        tokens.store(config, login, client)
+        assert tokens.path.stat().st_mode & 0o077 == 0
+        assert asyncio.run(tokens.refresh(config))
+        assert [form["client_secret"] for form in server.token_requests] == [secret] * 2
+
+
+@pytest.mark.parametrize("method", ["client_secret_post", "client_secret_basic"])
+def test_an_error_does_not_show_the_secret_that_registration_issued(method: str) -> None:
+    with McpHttpServer(oauth=True) as server:
+        server.registration = {"client_secret": "issued-secret-1", METHOD: method}
+        client = OAuthClient(
+            "registered",
+            f"{server.origin}/token",
+            issued_secret="another-secret-2",
+            secret_in_header=method == "client_secret_basic",
+        )
+        with pytest.raises(LoginError) as refused:
+            asyncio.run(OAuthFlow(client, {}).refresh(OAuthLogin("a", "refresh-token-1", 1)))
+        sent = b64encode(b"registered:another-secret-2").decode()
+        assert "not issued-secret-1" in str(refused.value)  # the words of the server are shown
+        assert "another-secret-2" not in str(refused.value) and sent not in str(refused.value)
+
+
+def test_a_way_to_identify_a_client_that_tau_does_not_know_ends_the_login() -> None:
+    with McpHttpServer(oauth=True) as server:
+        server.registration = {"client_secret": "issued-secret-1", METHOD: "private_key_jwt"}
+        with pytest.raises(LoginError, match="private_key_jwt"):
+            asyncio.run(McpLogin(configured(server.url), {}).run(never))
 
 
 def test_a_device_login_shows_only_addresses_of_web_pages() -> None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,8 +18,14 @@ from urllib.parse import urlsplit
 import pytest
 
 from support.mcp_http_server import McpHttpServer
+from support.mcp_memory import MemoryEnvironment, configured
 from support.mcp_session import NEXT_PROMPT, McpRun, mcp_session, results
 from support.rpc_process import surroundings
+from support.virtual_clock import leapt
+from tau.mcp.messages import McpError
+from tau.runtime.mcp.backoff import Backoff
+from tau.runtime.mcp.http import Endpoint, HttpTransport
+from tau.runtime.mcp.server import McpServer
 
 ECHO = ("mcp__s__echo", {"text": "hi"})
 ERAS = pytest.mark.parametrize("era", ["legacy", "modern"])
@@ -51,6 +58,16 @@ def test_the_transport_of_2024(tmp_path: Path) -> None:
     with McpHttpServer(old=True) as server:
         assert call(tmp_path, server).last.text == "hi"
         assert call(tmp_path, server, type="sse").last.text == "hi"
+
+
+def test_a_long_error_page_does_not_hide_the_status(tmp_path: Path) -> None:
+    with McpHttpServer(old=True) as server:
+        server.error_page = "x" * 100_000
+        assert call(tmp_path, server).last.text == "hi"  # after 405, the transport of 2024 is tried
+    with McpHttpServer() as server:
+        server.error_page = "x" * 100_000
+        server.faults["tools/call"] = [502]
+        assert "It answered with status 502 Bad Gateway." in call(tmp_path, server).last.text
 
 
 @pytest.mark.promise("M08")
@@ -88,6 +105,61 @@ def test_a_stream_that_breaks_is_continued_without_repeating_the_call(tmp_path: 
         server.faults["tools/call"] = ["resume"]
         assert call(tmp_path, server).last.text == "hi"
         assert server.methods.count("tools/call") == 1
+        assert server.resumes == ["event-7"]  # the next event was cut off
+
+
+def test_a_client_polls_for_an_answer_until_it_is_there(tmp_path: Path) -> None:
+    with McpHttpServer() as server:
+        server.faults["tools/call"] = [{"retry": 1}]
+        server.polls = ["event"] * 7
+        assert call(tmp_path, server).last.text == "hi"
+        assert server.methods.count("tools/call") == 1
+        assert server.resumes == [f"event-{at}" for at in range(8)]
+
+
+def test_polls_may_fail_and_bring_nothing_for_a_while(tmp_path: Path) -> None:
+    with McpHttpServer() as server:
+        server.faults["tools/call"] = [{"retry": 1}] * 2
+        server.polls = [503, "nothing", "event", 503, "nothing", 503]
+        assert call(tmp_path, server).last.text == "hi"
+        server.polls = ["nothing"] * 20
+        assert call(tmp_path, server).last.is_error
+        assert len(server.polls) == 15
+
+
+def test_a_poll_that_is_refused_ends_the_call_and_does_not_repeat_it(tmp_path: Path) -> None:
+    for status in (401, 404, 405):
+        with McpHttpServer() as server:
+            server.faults["tools/call"] = [{"retry": 1}]
+            server.polls = [status]
+            assert call(tmp_path, server).last.is_error
+            assert server.methods.count("tools/call") == 1
+            assert server.resumes == ["event-0"]
+
+
+def test_an_abort_ends_the_wait_for_the_next_poll(tmp_path: Path) -> None:
+    async def aborted(server: McpHttpServer) -> None:
+        async with mcp_session(tmp_path, {"s": {"url": server.url}}, ECHO) as run:
+            prompt = asyncio.ensure_future(run.prompt())
+            while "tools/call" not in server.methods:
+                await asyncio.sleep(0.01)
+            await run.agent.abort()
+            async with asyncio.timeout(20):
+                await asyncio.wait({prompt})
+            while "notifications/cancelled" not in server.methods:
+                await asyncio.sleep(0.01)
+
+    with McpHttpServer() as server:
+        server.faults["tools/call"] = [{"retry": 30_000}]
+        asyncio.run(aborted(server))
+        assert server.resumes == []
+
+
+def test_the_timeout_of_a_call_limits_its_polls(tmp_path: Path) -> None:
+    with McpHttpServer() as server:
+        server.faults["tools/call"] = [{"retry": 30_000}]
+        assert "No answer within 0.5 s" in call(tmp_path, server, timeout=0.5).last.text
+        assert server.resumes == []
 
 
 def test_a_lost_session_is_begun_again_once(tmp_path: Path) -> None:
@@ -124,6 +196,129 @@ def test_a_changed_list_is_announced_on_the_stream_of_a_legacy_server(tmp_path: 
 
     with McpHttpServer() as server:
         asyncio.run(changed(server))
+
+
+class Received:
+    """Implements Receiver: keeps the methods of what arrives."""
+
+    def __init__(self) -> None:
+        self.methods: list[str] = []
+
+    def received(self, data: bytes) -> None:
+        self.methods.append(json.loads(data)["method"])
+
+    def closed(self, error: McpError) -> None:
+        raise error
+
+    def request_failed(self, id: int, error: McpError) -> None:
+        raise error
+
+    def is_open(self, id: int) -> bool:
+        return False
+
+
+def listened(server: McpHttpServer, openings: int, *, tells_changes: bool = True) -> list[str]:
+    """What arrives on the GET streams until so many were asked for."""
+
+    async def listen() -> list[str]:
+        async def headers() -> dict[str, str]:
+            return {}
+
+        received = Received()
+        transport = HttpTransport(Endpoint(server.url, headers, {}), retry_s=0.001)
+        await transport.start(received)
+        transport.listen(tells_changes)
+        while len(server.opened) < openings:
+            await asyncio.sleep(0.01)
+        await transport.close(0)
+        return received.methods
+
+    return asyncio.run(listen())
+
+
+CHANGED = "notifications/tools/list_changed"
+
+
+def test_a_stream_of_changes_that_ends_is_opened_again_and_the_lists_are_asked_for() -> None:
+    with McpHttpServer() as server:
+        server.cuts = [*["event"] * 7, 405, 405]
+        assert listened(server, 9) == ["notifications/x", *[CHANGED, "notifications/x"] * 6]
+        assert server.opened == ["", *(f"change-{at}" for at in range(1, 8)), ""]
+    with McpHttpServer() as server:
+        server.cuts = [*["event"] * 2, 405, 405]
+        assert listened(server, 4, tells_changes=False) == ["notifications/x"] * 2
+
+
+def test_a_stream_of_changes_is_tried_again_after_failures_and_without_an_event_that_is_not_known() -> None:
+    with McpHttpServer() as server:
+        server.cuts = [503, "nothing", 429, "event", 400, 401, "nothing", 405]
+        assert listened(server, 8) == [CHANGED, CHANGED, "notifications/x", CHANGED]  # one for each that was opened
+        assert server.opened == ["", "", "", "", "change-4", "", "", ""]
+
+
+def test_the_delay_between_streams_grows_and_begins_anew_after_one_that_worked() -> None:
+    async def delays() -> list[float]:
+        loop, backoff, waited = asyncio.get_running_loop(), Backoff(), []
+
+        async def wait(at_least_s: float = 0.0) -> None:
+            began = loop.time()
+            await backoff.wait(at_least_s)
+            waited.append(loop.time() - began)
+
+        assert not backoff.opened()
+        for _ in range(8):
+            await wait()
+        assert backoff.opened()
+        await wait()  # ended at once
+        backoff.opened()
+        await asyncio.sleep(61)
+        await wait()
+        await wait()
+        backoff.delivered()
+        await wait()
+        await wait(30.0)
+        return [round(seconds, 3) for seconds in waited]
+
+    assert leapt(delays()) == [1, 2, 4, 8, 16, 32, 60, 60, 60, 1, 2, 1, 30]
+
+
+def subscribed(*, error: int | None = None) -> tuple[int, int]:
+    """How often tau subscribes within an hour, and lists tools, if the first seven subscriptions end at once."""
+
+    async def run() -> tuple[int, int]:
+        asked: list[str] = []
+
+        def answer(method: str, params: Mapping[str, Any]) -> Any:
+            asked.append(method)
+            if method == "server/discover":
+                capabilities = {"tools": {"listChanged": True}}
+                return {"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": capabilities}
+            if method != "subscriptions/listen":
+                return {"resultType": "complete", "tools": []}
+            transport = environment.transports[0]
+            if error is None:
+                transport.receive({"method": "notifications/subscriptions/acknowledged"})
+                return {} if asked.count(method) < 8 else None
+            id = next(sent["id"] for sent in reversed(transport.sent) if sent["method"] == method)
+            transport.receive({"id": id, "error": {"code": error, "message": "no"}})
+            return None
+
+        environment = MemoryEnvironment(answer)
+        server = McpServer(configured(idle_timeout=7200), environment, None)
+        await server.start()
+        await asyncio.sleep(3600)
+        await server.close(0)
+        return asked.count("subscriptions/listen"), asked.count("tools/list")
+
+    return leapt(run())
+
+
+def test_a_subscription_that_ends_is_renewed_and_the_lists_are_asked_for() -> None:
+    assert subscribed() == (8, 8)
+
+
+def test_a_server_without_subscriptions_is_asked_once() -> None:
+    assert subscribed(error=-32601) == (1, 1)
 
 
 def test_a_server_that_failed_is_tried_again_with_the_next_prompt(tmp_path: Path) -> None:

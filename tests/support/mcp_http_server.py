@@ -11,13 +11,15 @@ from __future__ import annotations
 import json
 import threading
 import time
+from base64 import b64decode
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import parse_qs, unquote_plus, urlencode, urlsplit
 
 MODERN = "2026-07-28"
+METHOD, POST = "token_endpoint_auth_method", "client_secret_post"
 
 
 class McpHttpServer:
@@ -36,10 +38,16 @@ class McpHttpServer:
         self.faults: dict[str, list[Any]] = {}
         self.sessions: set[str] = set()
         self.resumed: Any = None  # the answer that waits for a client to come back
+        self.polls: list[Any] = []  # how such requests end before that: without the answer, or with a status
+        self.resumes: list[str] = []  # the event ids with which clients came back
         self.changed = threading.Event()  # the list of tools has changed
+        self.cuts: list[Any] = []  # how the next GET streams end: after an event or nothing, or with a status
+        self.opened: list[str] = []  # the event ids with which GET streams were opened; empty for none
         self.streams: list[Any] = []  # of the old transport
         self.endpoint = "/messages?session=1"  # what the old transport names for requests
+        self.error_page: Any = {"detail": "as requested"}  # what is sent with a status that says no
         self.metadata: dict[str, Any] = {}  # of the authorization server, besides what is right
+        self.registration: dict[str, Any] = {}  # what it answers to a registration, besides what was asked for
         self.revoked: list[str] = []
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"mcp": self}))
         self._server.daemon_threads = True
@@ -98,7 +106,7 @@ class _Handler(BaseHTTPRequestHandler):
         if path == "/token":
             self.token(body)
         elif path == "/register":
-            self.reply(201, {"client_id": "registered", **json.loads(body)})
+            self.reply(201, {"client_id": "registered", **json.loads(body), **self.mcp.registration})
         elif path == "/revoke":
             self.mcp.revoked += parse_qs(body.decode())["token"]
             self.reply(200, {})
@@ -118,7 +126,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.reply(401, {}, {"www-authenticate": metadata})
             return
         if mcp.old and self.path == "/mcp":
-            self.reply(405, {})
+            self.reply(405, mcp.error_page)
             return
         if "id" not in message or "method" not in message:
             self.reply(202, None)
@@ -149,7 +157,7 @@ class _Handler(BaseHTTPRequestHandler):
     def fault(self, fault: Any, message: dict[str, Any]) -> bool:
         """Do something else than answer. False if the request is answered after that."""
         if isinstance(fault, int):
-            self.reply(fault, {"detail": "as requested"})
+            self.reply(fault, self.mcp.error_page)
             return True
         if fault == "redirect":
             self.reply(307, {}, {"location": "http://localhost:1/elsewhere"})
@@ -174,8 +182,12 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("content-type", "text/event-stream")
             self.send_header("content-length", "1000")
             self.end_headers()
-            self.wfile.write(b"id: event-7\ndata: \n\n")
+            self.wfile.write(b"id: event-7\nretry: 1\ndata: \n\nid: event-8\ndata: {")
             self.close_connection = True
+        elif isinstance(fault, Mapping):  # the stream ends, and the client has to poll for the answer
+            self.mcp.resumed = {"jsonrpc": "2.0", "id": message["id"], **self.mcp.answer(message)}
+            self.begin_stream()
+            self.wfile.write(f"id: event-0\nretry: {fault['retry']}\ndata: \n\n".encode())
         elif fault == "close_after":
             self.close_connection = True
             return False
@@ -237,9 +249,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.authorize({name: values[0] for name, values in parse_qs(parts.query).items()})
         elif mcp.old:
             self.open_stream()
-        elif self.headers.get("last-event-id") == "event-7":
-            self.begin_stream()
-            self.event("message", mcp.resumed)
+        elif (last := self.headers.get("last-event-id", "")).startswith("event-"):
+            self.resume(last)
         elif mcp.era == "legacy" and "text/event-stream" in self.headers.get("accept", ""):
             self.changes()
         else:
@@ -253,6 +264,14 @@ class _Handler(BaseHTTPRequestHandler):
     def token(self, body: bytes) -> None:
         form = {name: values[0] for name, values in parse_qs(body.decode()).items()}
         self.mcp.token_requests.append(form)
+        if secret := self.mcp.registration.get("client_secret"):
+            basic = self.headers.get("authorization", "").removeprefix("Basic ")
+            if basic:
+                form["client_id"], form["client_secret"] = map(unquote_plus, b64decode(basic).decode().split(":"))
+            if form.get("client_secret") != secret or bool(basic) != (self.mcp.registration[METHOD] != POST):
+                given = basic or form.get("client_secret")
+                self.reply(401, {"error": "invalid_client", "error_description": f"not {secret}, but {given}"})
+                return
         if form["grant_type"] == "refresh_token" and form["refresh_token"] not in self.mcp.refresh_tokens:
             self.reply(400, {"error": "invalid_grant"})
             return
@@ -272,9 +291,31 @@ class _Handler(BaseHTTPRequestHandler):
 
     def changes(self) -> None:
         """The GET stream of a legacy server: announces a change of the list."""
+        cut = self.mcp.cuts.pop(0) if self.mcp.cuts else None
+        self.mcp.opened.append(self.headers.get("last-event-id", ""))
+        if isinstance(cut, int):
+            self.reply(cut, {})
+            return
         self.begin_stream()
+        if cut is not None:
+            message = json.dumps({"jsonrpc": "2.0", "method": "notifications/x"})
+            event = f"id: change-{len(self.mcp.opened)}\ndata: {message}\n\n"
+            self.wfile.write(event.encode() if cut == "event" else b": nothing\n\n")
+            return
         self.mcp.changed.wait(30)
         self.event("message", {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+
+    def resume(self, last: str) -> None:
+        self.mcp.resumes.append(last)
+        end = self.mcp.polls.pop(0) if self.mcp.polls else "answer"
+        if isinstance(end, int):
+            self.reply(end, {})
+            return
+        self.begin_stream()
+        if end == "answer":
+            self.event("message", self.mcp.resumed)
+        elif end == "event":
+            self.wfile.write(f"id: event-{len(self.mcp.resumes)}\r\ndata: \r\n\r\ndata: {{".encode())
 
     def open_stream(self) -> None:
         self.mcp.streams.append(self)

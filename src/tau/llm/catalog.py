@@ -124,6 +124,8 @@ class OAuthClient(Record):
     device_authorization_url: str | None = None
     revocation_url: str | None = None
     client_secret: str | None = None
+    issued_secret: str | None = None  # by the server at registration: sent as it is, never a command or a variable
+    secret_in_header: bool = False  # client_secret_basic of RFC 6749, else client_secret_post
     scopes: list[str] = []
     redirect_uri: str = "http://127.0.0.1/callback"
     resource: str | None = None  # the server that the token is for (RFC 8707)

@@ -13,7 +13,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
-from urllib.parse import urlencode, urlsplit, urlunsplit
+from urllib.parse import quote_plus, urlencode, urlsplit, urlunsplit
 
 from tau.core.checks.secrets import mask_secrets
 from tau.errors import ModelError, TauError, shortened
@@ -62,7 +62,9 @@ class OAuthFlow:
     def __init__(self, client: OAuthClient, environment: Mapping[str, str]) -> None:
         self._client = client
         self._environment = environment
-        self._secret = resolve_value(client.client_secret, environment) if client.client_secret else None
+        self._secret = client.issued_secret
+        if self._secret is None and client.client_secret:
+            self._secret = resolve_value(client.client_secret, environment)
 
     async def authorize(
         self,
@@ -182,20 +184,26 @@ class OAuthFlow:
 
     async def _post(self, url: str, fields: Mapping[str, str]) -> SmallResponse:
         sent = {"client_id": self._client.client_id, **fields}
-        if self._secret is not None:
-            sent["client_secret"] = self._secret
         headers = {"content-type": "application/x-www-form-urlencoded"}
+        if self._secret is not None and self._client.secret_in_header:
+            headers["authorization"] = f"Basic {self._credentials(self._secret)}"
+        elif self._secret is not None:
+            sent["client_secret"] = self._secret
         try:
             return await fetch("POST", url, headers, urlencode(sent).encode(), environment=self._environment)
         except ModelError as error:
             raise LoginError(str(error), transient=bool(error.transient)) from None
+
+    def _credentials(self, secret: str) -> str:
+        return base64.b64encode(f"{quote_plus(self._client.client_id)}:{quote_plus(secret)}".encode()).decode()
 
     def _refused(self, what: str, response: SmallResponse, *sent: str) -> LoginError:
         """The error for a response, in the words of the server but without what tau sent."""
         content = response.content
         code = content.get("error")
         pending = code in ("authorization_pending", "slow_down")
-        text = _error_text(content, (*sent, self._secret))
+        secret = self._secret
+        text = _error_text(content, (*sent, secret, None if secret is None else self._credentials(secret)))
         return LoginError(
             f"{what}: {response.status} {text}".rstrip(),
             transient=pending or response.status >= 500 or response.status == 429,

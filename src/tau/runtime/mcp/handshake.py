@@ -149,7 +149,7 @@ async def _initialized(connection: Connection, result: Any) -> ServerProfile:
         connection.transport.version = legacy_version_header(profile.version)
     await connection.notify("notifications/initialized")
     if isinstance(connection.transport, HttpTransport):
-        connection.transport.listen()
+        connection.transport.listen(profile.tells_changes("tools") or profile.tells_changes("prompts"))
     return profile
 
 

@@ -25,6 +25,7 @@ from tau.llm.proxies import proxy_for
 from tau.mcp.definitions import safe_text
 from tau.mcp.messages import McpError, modern_headers
 from tau.records.base import BadRecord, Value, encode, parse
+from tau.runtime.mcp.backoff import FIRST_DELAY_S, Backoff
 from tau.runtime.mcp.transport import MAX_MESSAGE_BYTES, Outgoing, Receiver
 from tau.wire.sse import SSEDecoder
 
@@ -32,9 +33,12 @@ logger = logging.getLogger(__name__)
 CONNECT_TIMEOUT_S = 30.0
 MAX_ERROR_BODY = 64 * 1024
 DELETE_TIMEOUT_S = 1.0
-STREAM_RETRIES = 5  # of the GET stream, with growing delays
-STREAM_RETRY_S = 1.0
-RESUMES = 2  # of the stream of one answer
+STREAM_RETRIED = (401, 408, 429, 500, 502, 503, 504)  # answers after which the GET stream is tried again
+LISTS_CHANGED = b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'
+RESUMES = 5  # of the stream of one answer, one after another, that fail or bring no new event
+RESUME_DELAY_S = 1.0  # if the server names none
+MIN_RESUME_DELAY_S = 0.1
+MAX_RESUME_DELAY_S = 30.0
 MAX_EVENT_ID = 1024
 
 # Returns the headers with secrets, such as a token that may have been refreshed since the last request.
@@ -90,10 +94,11 @@ class HttpClient:
 
 
 class HttpTransport:
-    """Implements Transport."""
+    """Implements Transport. `retry_s` is the delay before an ended GET stream is opened again; it grows."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint, retry_s: float = FIRST_DELAY_S) -> None:
         self._client = HttpClient(endpoint)
+        self._retry_s = retry_s
         self._receiver: Receiver | None = None
         self._posts: dict[int, asyncio.Task[None]] = {}
         self._stream: asyncio.Task[None] | None = None
@@ -120,10 +125,10 @@ class HttpTransport:
             task.cancel()
         return self.modern
 
-    def listen(self) -> None:
-        """Open the GET stream of a legacy server: for changed lists, and for its requests."""
+    def listen(self, tells_changes: bool) -> None:
+        """Open the GET stream of a legacy server: for its requests, and for changed lists if it announces them."""
         if self._stream is None and not self.modern:
-            self._stream = asyncio.ensure_future(self._read_stream())
+            self._stream = asyncio.ensure_future(self._read_stream(tells_changes))
 
     async def close(self, grace_s: float) -> None:
         self._stop()
@@ -167,15 +172,31 @@ class HttpTransport:
             if message.method == "initialize" and not self.modern:
                 self._session = exchange.headers.get("mcp-session-id", "")
             error = await self._deliver_all(exchange, id, last)
-            for _ in range(RESUMES if not self.modern else 0):
-                if not last.id or not self._awaits(id):
-                    break
-                # The request is not repeated: the server sends the rest of its answer.
-                headers = {**self._headers(), "accept": "text/event-stream", "last-event-id": last.id}
-                error = await self._deliver_all(await self._client.send("GET", headers), id, last)
+            if not self.modern and last.id:
+                error = await self._resume(id, last, error)
             self._fail(id, error)
         except McpError as failure:
             self._fail(id, failure)
+
+    async def _resume(self, id: int, last: _LastEvent, error: McpError) -> McpError:
+        """Ask for the rest of an answer until it is there: servers of 2025-11-25 may let clients poll for it.
+
+        The request is not repeated. Returns the last error. The timeout of the request limits the whole.
+        """
+        fruitless = 0
+        while self._awaits(id) and fruitless < RESUMES:
+            await asyncio.sleep(last.retry_s)
+            known = last.id
+            try:
+                headers = {**self._headers(), "accept": "text/event-stream", "last-event-id": known}
+                error = await self._deliver_all(await self._client.send("GET", headers), id, last)
+            except McpError as failure:
+                # Without `login`: after a login a request is sent again, and the server already has this one.
+                error = McpError(str(failure), status=failure.status)
+                if 400 <= failure.status < 500:
+                    break
+            fruitless = fruitless + 1 if last.id == known else 0
+        return error
 
     async def _deliver_all(self, exchange: HttpExchange, id: int, last: _LastEvent) -> McpError:
         """Deliver the messages of a response. Returns the error if the answer is not among them."""
@@ -199,6 +220,7 @@ class HttpTransport:
                 self._deliver(body, id)
             return
         decoder = SSEDecoder(MAX_MESSAGE_BYTES)
+        last.begin()
         while self._awaits(id) and (chunk := await exchange.read()):
             last.feed(chunk)
             for event, data in decoder.feed(chunk):
@@ -216,19 +238,40 @@ class HttpTransport:
         if self._receiver is not None:
             self._receiver.request_failed(id, error)
 
-    async def _read_stream(self) -> None:
-        for attempt in range(STREAM_RETRIES):
+    async def _read_stream(self, tells_changes: bool) -> None:
+        backoff, last = Backoff(self._retry_s), _LastEvent(self._retry_s)
+        while True:
+            headers = {**self._headers(), "accept": "text/event-stream"}
+            if last.id:
+                headers["last-event-id"] = last.id
             with suppress(McpError, OSError, ValueError, ModelError):
-                exchange = await self._client.send("GET", {**self._headers(), "accept": "text/event-stream"})
+                exchange = await self._client.send("GET", headers)
                 try:
-                    if exchange.status != 200 or not _is_stream(exchange):
+                    if exchange.status == 200 and _is_stream(exchange):
+                        if backoff.opened() and tells_changes:
+                            self._received(LISTS_CHANGED)
+                        await self._receive_stream(exchange, backoff, last)
+                    elif exchange.status not in STREAM_RETRIED and not last.id:
                         return  # the server has no such stream
-                    async for event, data in _events(exchange):
-                        if self._receiver is not None and event == "message" and data:
-                            self._receiver.received(data.encode())
+                    elif exchange.status not in STREAM_RETRIED:
+                        last = _LastEvent(self._retry_s)  # it may only not know the event any more
                 finally:
                     exchange.drop()
-            await asyncio.sleep(STREAM_RETRY_S * 2**attempt)
+            await backoff.wait(last.retry_s)
+
+    async def _receive_stream(self, exchange: HttpExchange, backoff: Backoff, last: _LastEvent) -> None:
+        decoder = SSEDecoder(MAX_MESSAGE_BYTES)
+        last.begin()
+        while chunk := await exchange.read():
+            last.feed(chunk)
+            for event, data in decoder.feed(chunk):
+                if event == "message" and data:
+                    backoff.delivered()
+                    self._received(data.encode())
+
+    def _received(self, data: bytes) -> None:
+        if self._receiver is not None:
+            self._receiver.received(data)
 
 
 class SseTransport:
@@ -317,18 +360,31 @@ def _origin(url: str) -> tuple[str, str | None, int | None]:
 
 
 class _LastEvent:
-    """The id of the last event of a stream, from which the server can continue it."""
+    """The id of the last complete event of a stream, from which the server can continue it, and when to ask it to."""
 
-    def __init__(self) -> None:
+    def __init__(self, retry_s: float = RESUME_DELAY_S) -> None:
         self.id = ""
+        self.retry_s = retry_s
+        self._next_id = ""  # of an event that is not complete
+        self._rest = b""
+
+    def begin(self) -> None:
+        """Another stream begins: what the one before left incomplete is not part of it."""
+        self._next_id = self.id
         self._rest = b""
 
     def feed(self, chunk: bytes) -> None:
-        *lines, rest = (self._rest + chunk).replace(b"\r", b"\n").split(b"\n")
-        self._rest = rest[:MAX_EVENT_ID]
+        data = self._rest + chunk
+        end = len(data) - data.endswith(b"\r")  # an LF may follow, and CRLF is one end of a line
+        *lines, rest = data[:end].replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+        self._rest = rest[:MAX_EVENT_ID] + data[end:]
         for line in lines:
-            if line.startswith(b"id:"):
-                self.id = line[3:].strip()[:MAX_EVENT_ID].decode("ascii", "ignore")
+            if not line:
+                self.id = self._next_id
+            elif line.startswith(b"id:"):
+                self._next_id = line[3:].strip()[:MAX_EVENT_ID].decode("ascii", "ignore")
+            elif line.startswith(b"retry:") and (digits := line[6:].strip()[:12]).isdigit():
+                self.retry_s = min(max(int(digits) / 1000, MIN_RESUME_DELAY_S), MAX_RESUME_DELAY_S)
 
 
 def _is_stream(exchange: HttpExchange) -> bool:
@@ -367,12 +423,11 @@ async def _error_body(exchange: HttpExchange) -> bytes:
         raise LoginRequired(exchange.headers.get("www-authenticate", ""))
     if 300 <= status < 400:
         raise McpError("It redirects to another address, which tau does not follow.", status=status)
-    with suppress(OSError):
+    with suppress(OSError, McpError, BadRecord):  # McpError: the body is too long, such as the page of a proxy
         body = await _body(exchange, MAX_ERROR_BODY)
-        with suppress(BadRecord):
-            value = parse(body)
-            if isinstance(value, dict) and isinstance(value.get("error"), dict) and value.get("jsonrpc") == "2.0":
-                return body
+        value = parse(body)
+        if isinstance(value, dict) and isinstance(value.get("error"), dict) and value.get("jsonrpc") == "2.0":
+            return body
     raise McpError(f"It answered with status {status} {safe_text(exchange.reason, 100)}".rstrip() + ".", status=status)
 
 

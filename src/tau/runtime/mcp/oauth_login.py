@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
 from tau.errors import ModelError
@@ -26,6 +26,14 @@ _METADATA_ADDRESS = re.compile(r'resource_metadata="?([^",\s]+)"?')
 _SCOPE = re.compile(r'\bscope="([^"]*)"')
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 PROBE = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+
+
+class _Registered(NamedTuple):
+    """A client of the authorization server. `secret` is one that the server issued."""
+
+    client_id: str
+    secret: str | None = None
+    secret_in_header: bool = False
 
 
 class McpLogin:
@@ -52,13 +60,17 @@ class McpLogin:
         server = await self._server_metadata(issuer)
         scopes = self._scopes(challenge, resource)
         redirect = f"http://127.0.0.1:{self._config.oauth.callback_port or _free_port()}/callback"
-        client_id = self._config.oauth.client_id or await self._register(server, redirect, scopes)
+        registered = _Registered(self._config.oauth.client_id or "")
+        if not registered.client_id:
+            registered = await self._register(server, redirect, scopes)
         client = OAuthClient(
-            client_id=client_id,
+            client_id=registered.client_id,
             token_url=self._address(server, "token_endpoint"),
             authorization_url=self._address(server, "authorization_endpoint"),
             revocation_url=self._address(server, "revocation_endpoint") if "revocation_endpoint" in server else None,
             client_secret=self._config.oauth.client_secret,
+            issued_secret=registered.secret,
+            secret_in_header=registered.secret_in_header,
             scopes=scopes,
             redirect_uri=redirect,
             resource=self._config.url,
@@ -123,8 +135,8 @@ class McpLogin:
             "registration_endpoint": f"{base}/register",
         }
 
-    async def _register(self, server: Mapping[str, Any], redirect: str, scopes: list[str]) -> str:
-        """Register as a public client, and return the id."""
+    async def _register(self, server: Mapping[str, Any], redirect: str, scopes: list[str]) -> _Registered:
+        """Register as a public client. The server may make it a confidential one (RFC 7591, 3.2.1)."""
         if "registration_endpoint" not in server:
             raise LoginError("The server has no client registration. Set oauth.clientId to a client of your own.")
         request = {
@@ -142,7 +154,15 @@ class McpLogin:
         if response.status not in (200, 201) or not isinstance(client_id, str):
             reason = safe_text(response.content.get("error_description") or response.content.get("error"), 200)
             raise LoginError(f"The server did not register tau: {response.status} {reason}".rstrip())
-        return client_id
+        secret = response.content.get("client_secret")
+        method = response.content.get("token_endpoint_auth_method") or "client_secret_basic"
+        if not isinstance(secret, str) or not secret or method == "none":
+            return _Registered(client_id)
+        if method not in ("client_secret_basic", "client_secret_post"):
+            raise LoginError(
+                f"The server wants tau to identify itself in a way it does not know: {safe_text(method, 100)}"
+            )
+        return _Registered(client_id, secret, method == "client_secret_basic")
 
     def _scopes(self, challenge: str, resource: Mapping[str, Any]) -> list[str]:
         if self._config.oauth.scope is not None:

@@ -19,10 +19,12 @@ from typing import Any, Literal
 from tau.mcp.config import ServerConfig
 from tau.mcp.definitions import Listing, changed_names, changed_tools
 from tau.mcp.messages import McpError
+from tau.runtime.mcp.backoff import Backoff
 from tau.runtime.mcp.connection import Connection, RequestOptions
 from tau.runtime.mcp.handshake import Connected, MakeConnection, connect, fetch_listing, stderr_of
 from tau.runtime.mcp.server_environment import Environment
 from tau.runtime.mcp.stdio import StdioTransport
+from tau.wire.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND
 
 logger = logging.getLogger(__name__)
 State = Literal["cached", "starting", "ready", "needs_login", "failed", "stopped", "disabled"]
@@ -34,6 +36,7 @@ REFRESH_INTERVAL_S = 0.5  # between two fetches of a list that the server says h
 READ_RETRY_DELAYS_S = (0.2, 1.0)  # of lists and reads; a call is never repeated
 RETRIED_STATUS = (408, 429, 500, 502, 503, 504)
 SUBSCRIPTION_S = 365 * 86_400.0
+NO_SUBSCRIPTIONS = (INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS)
 
 
 class McpServer:
@@ -58,6 +61,7 @@ class McpServer:
         self._idle_since = 0.0
         self._refreshing: asyncio.Task[None] | None = None
         self._stale = False  # the server has announced a change of its lists
+        self._subscription = Backoff()  # of the connection to a modern server
         self._tasks: set[asyncio.Future[Any]] = set()
         self._closed = False
         self._reported: set[str] = set()  # errors that were logged: each is logged once
@@ -331,6 +335,9 @@ class McpServer:
             if self._connected is not None and (self._refreshing is None or self._refreshing.done()):
                 self._refreshing = asyncio.create_task(self._refresh())
                 self._keep(self._refreshing)
+        elif method == "notifications/subscriptions/acknowledged":
+            if self._subscription.opened():
+                self.notified("notifications/tools/list_changed", {})
         elif method == "notifications/message":
             self._environment.log_message(self.config, params)
 
@@ -381,11 +388,21 @@ class McpServer:
             self._spawn(_request_quietly(connected.connection, "logging/setLevel", {"level": "warning"}, options))
         wanted = {f"{name}ListChanged": True for name in ("tools", "prompts") if profile.tells_changes(name)}
         if profile.era == "modern" and wanted:
-            options = RequestOptions(SUBSCRIPTION_S)
-            params = {"notifications": wanted}
-            self._spawn(_request_quietly(connected.connection, "subscriptions/listen", params, options))
+            self._spawn(self._keep_subscribed(connected.connection, {"notifications": wanted}))
         elif self._stale:
             self.notified("notifications/tools/list_changed", {})
+
+    async def _keep_subscribed(self, connection: Connection, params: Mapping[str, Any]) -> None:
+        """Subscribe, and again when the subscription has ended: a proxy may cut its stream."""
+        self._subscription = backoff = Backoff()
+        while connection.error is None:
+            try:
+                await connection.request("subscriptions/listen", params, RequestOptions(SUBSCRIPTION_S))
+            except McpError as error:
+                logger.debug("an MCP subscription ended: %s", error)
+                if error.code in NO_SUBSCRIPTIONS or error.status in (404, 405) or connection.error is not None:
+                    return
+            await backoff.wait()
 
     def _set(self, state: State, error: str) -> None:
         if (state, error) == (self.state, self.error):
@@ -415,4 +432,4 @@ async def _request_quietly(
     try:
         await connection.request(method, params, options)
     except McpError as error:
-        logger.debug("an MCP subscription ended: %s", error)
+        logger.debug("an MCP request failed: %s", error)
