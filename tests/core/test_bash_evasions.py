@@ -68,6 +68,20 @@ MUST_PASS = [
     "NODE_ENV=production npm run build",
     "git diff HEAD~1 -- src | cat",
     "test -d node_modules || npm install",
+    "awk '{print $1}' <<< 'rm x'",
+    "rsync -a -e 'ssh -p 22' dist/ host:dist",
+    "tar -I lbzip2 -xf a.tar.bz2",
+    "find . -name '*.py' -exec python3 -m py_compile {} \\;",
+    "exec > build.log 2>&1; make all",
+    "exec python3 server.py < config.txt",
+    "ssh host uptime",
+]
+# Lines for programs that are not here, or that have no effect here.
+ELSEWHERE = [
+    "ssh host bash <<EOF\nrm -rf x\nEOF",
+    "ssh host bash <<'EOF'\nx=r;${x}m victim\nEOF",
+    "sort --compress-program=sh large",
+    "cd /proc/self; bash fd/0 <<< 'x=r;${x}m victim'",
 ]
 
 
@@ -124,6 +138,11 @@ def test_without_rules_the_lines_really_run_what_is_denied(tmp_path: Path) -> No
 @pytest.mark.parametrize("line", MUST_PASS)
 def test_ordinary_work_is_not_asked_about(line: str) -> None:
     assert verdict(line, "rm", "git push") == "allow"
+
+
+@pytest.mark.parametrize("line", ELSEWHERE)
+def test_code_for_another_program_is_asked_about(line: str) -> None:
+    assert verdict(line, "rm") == "ask"
 
 
 @pytest.mark.parametrize("denied", RULE_SETS, ids=" and ".join)

@@ -23,7 +23,7 @@ _MAKE_VARIABLES = re.compile(r"(\.?SHELL\w*|MAKEFLAGS|MAKEFILES|MAKE|\.SHELLFLAG
 def judge_eval(judge: Judgement, words: Sequence[Word], command: Command | None, stdin: str) -> None:
     """eval"""
     if all(word.spelled for word in words[1:]):
-        judge.code(" ".join(word.text for word in words[1:]), words[0].name)
+        judge.code(" ".join(word.text for word in words[1:]), words[0].name, stdin)
     else:
         judge.hint(words[1:])
         judge.doubt(f"the code for {words[0].name} is not literal")
@@ -83,7 +83,7 @@ def judge_script(judge: Judgement, words: Sequence[Word], command: Command | Non
         if value is None or not value.spelled:
             judge.doubt("the command for script is not literal")
         else:
-            judge.code(value.text, "script")
+            judge.code(value.text, "script", stdin)
     if not parsed.has("c", "command"):
         judge.doubt("script starts a shell that reads what the line feeds to it")
 
@@ -109,7 +109,8 @@ def judge_xargs(judge: Judgement, words: Sequence[Word], command: Command | None
         inner = [inner[0], *(file if word is ANY_WORD else word for word in inner[1:])]
     elif program in (*EXECUTING, "git", "sed", "find", "awk", "make") and program != "sort":
         judge.doubt(f"xargs gives options to {program}")
-    judge.invoke(inner, None, "inherited" if program in SHELLS | {"env", "sudo", "nohup"} else "no")
+    keeps_stdin = parsed.has("a", "arg-file") or program in SHELLS | {"env", "sudo", "nohup"}
+    judge.invoke(inner, None, "inherited" if keeps_stdin else "no")
 
 
 def _before(words: Sequence[Word], parsed: ParsedOptions) -> Sequence[Word]:
@@ -141,7 +142,7 @@ def judge_find(judge: Judgement, words: Sequence[Word], command: Command | None,
             end = next((end for end in range(at, len(words)) if words[end].text in (";", "+")), len(words))
             inner = [_found(argument) for argument in words[at:end]]
             if inner:
-                judge.invoke(inner if "{}" not in words[at].text else [ANY_WORD, *inner[1:]], None)
+                judge.invoke(inner if "{}" not in words[at].text else [ANY_WORD, *inner[1:]], None, stdin)
             at = end + 1
         elif judge.may_add_option([word]):
             judge.doubt("an option of find is filled in by the line")
@@ -180,6 +181,8 @@ def judge_awk(judge: Judgement, words: Sequence[Word], command: Command | None, 
     name = words[0].name
     parsed = ParsedOptions(words[1:], options("FfvileoEW", "field-separator assign file source include load exec"))
     files = list(parsed.values(options("fE", "file exec")))
+    if files and command is not None:
+        judge.hint([], command.texts)
     programs = parsed.operands[:1] if not files else []
     for word in programs:
         if not is_plain_awk(word.text.replace(ANYTHING, "x")) or judge.is_own(word):
@@ -232,7 +235,7 @@ def judge_git(judge: Judgement, words: Sequence[Word], command: Command | None, 
     elif subcommand == "submodule" and any(word.text == "foreach" for word in behind):
         at = next(at for at, word in enumerate(behind) if word.text == "foreach")
         code = [word for word in behind[at + 1 :] if word.text not in ("--recursive", "--quiet", "-q")]
-        judge_eval(judge, [literal("git submodule foreach"), *code], None, "no")
+        judge_eval(judge, [literal("git submodule foreach"), *code], None, stdin)
     elif subcommand in GIT_ORDINARY:
         _git_options(judge, subcommand, behind)
     else:

@@ -38,7 +38,9 @@ _OPERATORS = frozenset(("&&", "||", ";", "&", "\n", ";;", ";&", ";;&"))
 class Script(Parts):
     """A line that is understood. `functions` are those that it defines."""
 
-    def __init__(self, text: str, outside: Mapping[str, Sequence[Word | None]] | None = None) -> None:
+    def __init__(
+        self, text: str, outside: Mapping[str, Sequence[Word | None]] | None = None, stdin: StdinSource = "no"
+    ) -> None:
         """`outside` are the variables of the line that contains this code. Raises NotUnderstood."""
         if len(text) > MAX_BYTES:
             raise NotUnderstood(f"it is longer than {MAX_BYTES} bytes")
@@ -54,7 +56,7 @@ class Script(Parts):
         self.functions: set[str] = set()
         # Variables that the outer line assigns may be in the environment of this code.
         self.variables = {name: list(values) for name, values in (outside or {}).items()}
-        self._block(root, Flow("no", Sink("terminal")))
+        self._block(root, Flow(stdin, Sink("terminal")))
         self._check_arithmetic()
 
     # Statements

@@ -45,6 +45,9 @@ EXECUTING = {
     "dpkg": _options("", "pre-invoke post-invoke"),
 }
 
+# Programs that feed data to the command in such an option.
+FEEDING = frozenset(("bat", "bsdtar", "man", "sort", "split", "tar"))
+
 # Programs with options whose value is a setting that may contain a command.
 SETTING_OPTIONS = frozenset(
     ("ansible", "apt", "apt-get", "cargo", "cc", "g++", "gcc", "hg", "nmap", "rpm", "scp", "wget")
@@ -60,7 +63,7 @@ READERS = frozenset(
     nkf xclip pbcopy wl-copy strings sum b2sum apt-key debconf-set-selections chpasswd sudo test printf xsel hexyl
     tsort cpio bsdtar cowsay csvlook dos2unix unix2dos pr look numfmt factor uuencode uudecode wrangler vercel fly
     flyctl heroku aws gcloud az gsutil vault pass age reviewdog cargo2junit gotestfmt tap-spec coveralls prettier
-    black gofmt rustfmt envsubst pandoc figlet git curl nc.traditional import convert dot xmllint tput
+    lbzip2 lzip lzma lzop pbzip2 pixz plzip brotli black gofmt rustfmt envsubst pandoc figlet git curl nc.traditional import convert dot xmllint tput
     """.split()
 )
 INERT = frozenset(
