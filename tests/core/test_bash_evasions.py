@@ -75,6 +75,17 @@ MUST_PASS = [
     "exec > build.log 2>&1; make all",
     "exec python3 server.py < config.txt",
     "ssh host uptime",
+    "sed -i.bak 's/a/b/' file",
+    "sed -n --expression='1,3p' file",
+    "make -j 4 all",
+    "export 'FLAGS=-O2 -g'; make",
+    "command export CI=1",
+    "builtin [ -f x ]",
+    "git config --global credential.helper 'cache --timeout=3600'",
+    "git -c gc.auto=0 fetch",
+    "[[ $# -eq 0 ]] && echo none",
+    'n=3; if [[ "$n" -ge 2 && $n -lt 9 ]]; then echo some; fi',
+    "x=[a]; if [[ $x == y ]]; then echo some; fi",
 ]
 # Lines for programs that are not here, or that have no effect here.
 ELSEWHERE = [
@@ -82,6 +93,9 @@ ELSEWHERE = [
     "ssh host bash <<'EOF'\nx=r;${x}m victim\nEOF",
     "sort --compress-program=sh large",
     "cd /proc/self; bash fd/0 <<< 'x=r;${x}m victim'",
+    "git -c gc.recentObjectsHook='rm f' gc",
+    "gawk --sou='BEGIN{system(\"rm f\")}'",
+    'gawk --sour \'BEGIN{system("r" "m f")}\'',
 ]
 
 
@@ -138,6 +152,11 @@ def test_without_rules_the_lines_really_run_what_is_denied(tmp_path: Path) -> No
 @pytest.mark.parametrize("line", MUST_PASS)
 def test_ordinary_work_is_not_asked_about(line: str) -> None:
     assert verdict(line, "rm", "git push") == "allow"
+
+
+def test_a_toolchain_is_not_a_subcommand() -> None:
+    assert verdict("cargo +nightly publish", "cargo publish") == "deny"
+    assert verdict("cargo +nightly build", "cargo publish") == "allow"
 
 
 @pytest.mark.parametrize("line", ELSEWHERE)

@@ -91,6 +91,10 @@ class Judgement(ABC):
             )
         )
 
+    def may_have_index(self, word: Word) -> bool:
+        """True if the line assigns the name of an array element to a variable in the word."""
+        return any(value is not None and "[" in value.text for value in self._assigned(word))
+
     def is_stdin(self, word: Word) -> bool:
         """True if a file is stdin, another descriptor, the output of a command, or determined by the line."""
         return names_stdin(word) or word.text.isdecimal() or self.is_chosen(word)  # cd /dev/fd; bash 0

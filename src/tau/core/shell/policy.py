@@ -229,7 +229,9 @@ class _Judge(Judgement):
         name = words[0].name
         if name == "command" and len(words) > 1 and words[1].text in ("-v", "-V"):
             return
-        code = Options(wrapper.code, frozenset(("command", "split-string", "call") if wrapper.code else ()))
+        code = Options(
+            wrapper.code, frozenset(("command", "session-command", "split-string", "call") if wrapper.code else ())
+        )
         takes_value = Options(wrapper.options.short + code.short, wrapper.options.long | code.long)
         parsed = ParsedOptions(words[1:], takes_value)
         codes = list(

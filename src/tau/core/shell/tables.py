@@ -63,7 +63,8 @@ READERS = frozenset(
     nkf xclip pbcopy wl-copy strings sum b2sum apt-key debconf-set-selections chpasswd sudo test printf xsel hexyl
     tsort cpio bsdtar cowsay csvlook dos2unix unix2dos pr look numfmt factor uuencode uudecode wrangler vercel fly
     flyctl heroku aws gcloud az gsutil vault pass age reviewdog cargo2junit gotestfmt tap-spec coveralls prettier
-    lbzip2 lzip lzma lzop pbzip2 pixz plzip brotli black gofmt rustfmt envsubst pandoc figlet git curl nc.traditional import convert dot xmllint tput
+    lbzip2 lzip lzma lzop pbzip2 pixz plzip brotli
+    black gofmt rustfmt envsubst pandoc figlet git curl nc.traditional import convert dot xmllint tput
     """.split()
 )
 INERT = frozenset(
@@ -119,7 +120,7 @@ GIT_KEYS = re.compile(
     r"|tag|remote)\.(?!.*(cmd|command|program|helper|uploadpack|receivepack|vcs|proxy|template|driver)).*"
     r"|core\.(autocrlf|longpaths|filemode|symlinks|ignorecase|quotepath|eol|safecrlf|compression|bare|sparsecheckout"
     r"|protectntfs|preloadindex|fscache)"
-    r"|(blame|log|status|format|column|help|pretty|checkout|clone)\..*|protocol\.version|gc\..*|pack\.(?!.*hook).*|index\..*|feature\..*|submodule\.(recurse|fetchjobs)|credential\.helper",
+    r"|(blame|log|status|format|column|help|pretty|checkout|clone)\..*|protocol\.version|gc\.(?!.*hook).*|pack\.(?!.*hook).*|index\..*|feature\..*|submodule\.(recurse|fetchjobs)|credential\.helper",
     re.IGNORECASE,
 )
 GIT_ORDINARY = frozenset(

@@ -277,4 +277,6 @@ def _escaped(found: re.Match[str]) -> str:
         return text.encode().decode("latin-1")
     if control:
         return chr(ord(control) & 0x1F)
+    if character == "x" and found.string.startswith("{", found.end()):
+        raise NotUnderstood("an escape sequence is not understood")
     return _LETTERS.get(character) or (character if character in "\\'\"?" else f"\\{character}")
