@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,14 @@ MUST_PASS = [
     "exec > build.log 2>&1; make all",
     "exec python3 server.py < config.txt",
     "ssh host uptime",
+    "bash -euxo pipefail -c 'make test'",
+    "bash +x script.sh",
+    "timeout --sig KILL 5 make test",
+    "eval 'count=3'; echo $((count + 1))",
+    "docker() { echo no docker; }; docker ps",
+    'log() { echo "$1"; }; log start; make -j$(nproc)',
+    "EDITOR=vim git commit",
+    "PAGER=cat git log",
     "sed -i.bak 's/a/b/' file",
     "sed -n --expression='1,3p' file",
     "make -j 4 all",
@@ -152,6 +161,13 @@ def test_without_rules_the_lines_really_run_what_is_denied(tmp_path: Path) -> No
 @pytest.mark.parametrize("line", MUST_PASS)
 def test_ordinary_work_is_not_asked_about(line: str) -> None:
     assert verdict(line, "rm", "git push") == "allow"
+
+
+def test_a_word_with_many_globs_is_compared_in_bounded_time() -> None:
+    started = time.process_time()
+    verdict(f"docker {'*a' * 8}b {'a' * 5000}; docker {'*a' * 3000}b push", "docker push")
+    verdict(f"echo x > {'*a' * 8}b; bash {'a' * 20000}", "rm")
+    assert time.process_time() - started < 5
 
 
 def test_a_toolchain_is_not_a_subcommand() -> None:

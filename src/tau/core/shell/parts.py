@@ -361,7 +361,7 @@ class Parts(ABC):
             elif child.kind not in ARITHMETIC and not re.fullmatch(r"[-+*/%<>=!&|^~?:,()$;\"]+|\$\(\(", child.kind):
                 raise NotUnderstood("an arithmetic expression is not understood")
 
-    def _check_arithmetic(self) -> None:
+    def _check_evaluated(self) -> None:
         """Check variables in arithmetic: bash evaluates their values as expressions, so $(…) in a value would run."""
         for name in self._arithmetic:
             for value in self.variables.get(name, ()):

@@ -7,14 +7,14 @@ ordinary one that runs nothing else, unless the line feeds it, or passes it the 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from tau.core.shell import files
 from tau.core.shell.code import is_plain_node, is_plain_perl, is_plain_python
 from tau.core.shell.judgement import Findings, Judgement, names_stdin
 from tau.core.shell.languages import ANY_WORD, JUDGES
 from tau.core.shell.options import Options, ParsedOptions, options
-from tau.core.shell.parts import Command, StdinSource
+from tau.core.shell.parts import Command
 from tau.core.shell.programs import (
     CODE_OPERANDS,
     INTERPRETERS,
@@ -63,18 +63,13 @@ _PLAIN_CODE: dict[str, Callable[[str], bool]] = {
 }
 
 
-def judge(
-    text: str,
-    depth: int = 0,
-    outside: Mapping[str, Sequence[Word | None]] | None = None,
-    stdin: StdinSource = "no",
-) -> Findings:
-    """Judge a line. `outside` are the variables of the line that contains this code. Raises NotUnderstood."""
-    return _Judge(Script(text, outside, stdin), depth).findings
+def judge(text: str) -> Findings:
+    """Judge a line. Raises NotUnderstood."""
+    return _Judge(Script(text)).findings
 
 
 class _Judge(Judgement):
-    def __init__(self, script: Script, depth: int) -> None:
+    def __init__(self, script: Script, depth: int = 0) -> None:
         super().__init__(script)
         self._depth = depth
         self._wrapped = 0
@@ -107,8 +102,10 @@ class _Judge(Judgement):
         self.hint([value])
         if PROGRAM_VARIABLES.fullmatch(name):
             if value.spelled and _NAME_AND_PATH.fullmatch(value.text):
-                if value.text.split():
-                    self.invoke([literal(word) for word in value.text.split()], None)
+                if parts := value.text.split():
+                    known = INTERPRETERS.get(literal(parts[0]).name)
+                    runs_files = literal(parts[0]).name in SHELLS or (known is not None and known.files)
+                    self.invoke([literal(part) for part in parts], None, "direct" if runs_files else "no")
             elif self.is_chosen(value) or not re.fullmatch(r"[\w.+-]+", value.name):
                 self.doubt(reason)
             else:  # $TOOLCHAIN/bin/clang
@@ -131,9 +128,10 @@ class _Judge(Judgement):
             self.doubt("the program is not known")
         if command is not None and name in _MAY_RUN_STDIN:
             self.hint([], command.texts)
-        if first.text in self.script.functions:
+        is_function = first.text in self.script.functions
+        if is_function:  # perhaps: it may be defined elsewhere, or later, and `command` ignores it
             self.hint(words[1:])
-        elif _LOADER.fullmatch(name):
+        if _LOADER.fullmatch(name):
             self._wrapper(words, _LOADER_OPTIONS, command, stdin)
         elif name in JUDGES:
             JUDGES[name](self, words, command, stdin)
@@ -143,7 +141,7 @@ class _Judge(Judgement):
             self._wrapper(words, WRAPPERS[name], command, stdin)
         elif base in INTERPRETERS:
             self._interpreter(base, INTERPRETERS[base], words, command, stdin)
-        else:
+        elif not is_function or name in EXECUTING:
             self._ordinary(name, words, command, stdin)
 
     def code(self, text: str, name: str, stdin: str) -> None:
@@ -152,7 +150,10 @@ class _Judge(Judgement):
             self.hint([], [text])
             return
         try:
-            inner = judge(text, self._depth + 1, self.script.variables, "no" if stdin == "no" else "inherited")
+            script = Script(text, self.script.variables, "no" if stdin == "no" else "inherited")
+            inner = _Judge(script, self._depth + 1).findings
+            if name in ("eval", "trap"):
+                self.script.absorb(script)
         except NotUnderstood as error:
             self.doubt(f"the code for {name} is not understood: {error}")
             self.hint([], [text])
@@ -298,8 +299,14 @@ class _Judge(Judgement):
 
     def _shell(self, name: str, words: Sequence[Word], stdin: str) -> None:
         self.hint(words[1:])
-        words = [word for word in words if not re.fullmatch(r"\+[a-zA-Z]+", word.text)]  # +x turns an option off
+        # +x turns an option off, but +O takes a value like -O, and +c is -c.
+        words = [
+            word._replace(text=f"-{word.text[1:]}", shape=f"-{word.shape[1:]}") if word.text.startswith("+") else word
+            for word in words
+        ]
         parsed = ParsedOptions(words[1:], options("oO", "rcfile init-file"))
+        if any(re.match(r"-\w*[oO]\w", word.text) for word in words[1 : len(words) - len(parsed.rest)]):
+            self.doubt(f"the options of {name} are not understood")  # bash -oc posix
         if parsed.has("c", "command"):
             if (
                 (parsed.unsure and not (parsed.rest and parsed.rest[0].spelled))

@@ -58,7 +58,19 @@ class Script(Parts):
         # Variables that the outer line assigns may be in the environment of this code.
         self.variables = {name: list(values) for name, values in (outside or {}).items()}
         self._block(root, Flow(stdin, Sink("terminal")))
-        self._check_arithmetic()
+        self._check_evaluated()
+        if "nproc" in self.functions:  # its output counts as a number
+            raise NotUnderstood("a function replaces a program")
+
+    def absorb(self, inner: Script) -> None:
+        """Take over what the code for eval leaves in this shell. Raises NotUnderstood."""
+        for name, values in inner.variables.items():
+            known = self.variables.setdefault(name, [])
+            known += values[len(known) :]  # the first ones are those of this line
+        self.functions |= inner.functions
+        self._arithmetic |= inner._arithmetic
+        self._tested |= inner._tested
+        self._check_evaluated()
 
     # Statements
 
