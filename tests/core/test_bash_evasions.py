@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,42 @@ MUST_PASS = [
     "NODE_ENV=production npm run build",
     "git diff HEAD~1 -- src | cat",
     "test -d node_modules || npm install",
+    "awk '{print $1}' <<< 'rm x'",
+    "rsync -a -e 'ssh -p 22' dist/ host:dist",
+    "tar -I lbzip2 -xf a.tar.bz2",
+    "find . -name '*.py' -exec python3 -m py_compile {} \\;",
+    "exec > build.log 2>&1; make all",
+    "exec python3 server.py < config.txt",
+    "ssh host uptime",
+    "bash -euxo pipefail -c 'make test'",
+    "bash +x script.sh",
+    "timeout --sig KILL 5 make test",
+    "eval 'count=3'; echo $((count + 1))",
+    "docker() { echo no docker; }; docker ps",
+    'log() { echo "$1"; }; log start; make -j$(nproc)',
+    "EDITOR=vim git commit",
+    "PAGER=cat git log",
+    "sed -i.bak 's/a/b/' file",
+    "sed -n --expression='1,3p' file",
+    "make -j 4 all",
+    "export 'FLAGS=-O2 -g'; make",
+    "command export CI=1",
+    "builtin [ -f x ]",
+    "git config --global credential.helper 'cache --timeout=3600'",
+    "git -c gc.auto=0 fetch",
+    "[[ $# -eq 0 ]] && echo none",
+    'n=3; if [[ "$n" -ge 2 && $n -lt 9 ]]; then echo some; fi',
+    "x=[a]; if [[ $x == y ]]; then echo some; fi",
+]
+# Lines for programs that are not here, or that have no effect here.
+ELSEWHERE = [
+    "ssh host bash <<EOF\nrm -rf x\nEOF",
+    "ssh host bash <<'EOF'\nx=r;${x}m victim\nEOF",
+    "sort --compress-program=sh large",
+    "cd /proc/self; bash fd/0 <<< 'x=r;${x}m victim'",
+    "git -c gc.recentObjectsHook='rm f' gc",
+    "gawk --sou='BEGIN{system(\"rm f\")}'",
+    'gawk --sour \'BEGIN{system("r" "m f")}\'',
 ]
 
 
@@ -124,6 +161,23 @@ def test_without_rules_the_lines_really_run_what_is_denied(tmp_path: Path) -> No
 @pytest.mark.parametrize("line", MUST_PASS)
 def test_ordinary_work_is_not_asked_about(line: str) -> None:
     assert verdict(line, "rm", "git push") == "allow"
+
+
+def test_a_word_with_many_globs_is_compared_in_bounded_time() -> None:
+    started = time.process_time()
+    verdict(f"docker {'*a' * 8}b {'a' * 5000}; docker {'*a' * 3000}b push", "docker push")
+    verdict(f"echo x > {'*a' * 8}b; bash {'a' * 20000}", "rm")
+    assert time.process_time() - started < 5
+
+
+def test_a_toolchain_is_not_a_subcommand() -> None:
+    assert verdict("cargo +nightly publish", "cargo publish") == "deny"
+    assert verdict("cargo +nightly build", "cargo publish") == "allow"
+
+
+@pytest.mark.parametrize("line", ELSEWHERE)
+def test_code_for_another_program_is_asked_about(line: str) -> None:
+    assert verdict(line, "rm") == "ask"
 
 
 @pytest.mark.parametrize("denied", RULE_SETS, ids=" and ".join)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -12,7 +13,8 @@ from tau.core.shell.syntax import Script
 from tau.core.shell.tables import INERT
 from tau.core.shell.words import ANYTHING, Word
 
-_STDIN = re.compile(r"-|/dev/stdin|/dev/fd/.*|/proc/.*|/dev/tty", re.DOTALL)
+_STDIN = re.compile(r"-|(.*/)?stdin|/dev/fd/.*|(.*/)?fd/\d+|/proc/.*|/dev/tty", re.DOTALL | re.IGNORECASE)
+_STDIN_PATHS = ("/dev/stdin", "stdin", "/dev/fd/0", "/proc/self/fd/0")
 
 
 class Findings:
@@ -20,7 +22,8 @@ class Findings:
 
     `commands` are the literal commands of a line, also behind wrappers and in code for a shell. `doubt` is the reason
     why it may run others; it is empty if it does not. `hints` are words and texts passed to a program that may take
-    them for a command. `words` are all words. `writes` are the files that it writes.
+    them for a command. `words` are all words. `writes` are the files that it writes. `redirects_shell`: it has `exec
+    < file`.
     """
 
     def __init__(self) -> None:
@@ -29,6 +32,7 @@ class Findings:
         self.words: list[str] = []
         self.doubt = ""
         self.writes: list[Write] = []
+        self.redirects_shell = False
 
 
 class Judgement(ABC):
@@ -45,8 +49,8 @@ class Judgement(ABC):
         """Judge a command. `command` is its place in the line, and None for a command inside another one."""
 
     @abstractmethod
-    def code(self, text: str, name: str) -> None:
-        """Judge literal shell code that a program runs."""
+    def code(self, text: str, name: str, stdin: str) -> None:
+        """Judge literal shell code that a program runs. `stdin` is that of the program."""
 
     def doubt(self, reason: str) -> None:
         self.findings.doubt = self.findings.doubt or reason
@@ -87,9 +91,13 @@ class Judgement(ABC):
             )
         )
 
+    def may_have_index(self, word: Word) -> bool:
+        """True if the line assigns the name of an array element to a variable in the word."""
+        return any(value is not None and "[" in value.text for value in self._assigned(word))
+
     def is_stdin(self, word: Word) -> bool:
         """True if a file is stdin, another descriptor, the output of a command, or determined by the line."""
-        return bool(_STDIN.fullmatch(word.text)) or self.is_chosen(word)
+        return names_stdin(word) or word.text.isdecimal() or self.is_chosen(word)  # cd /dev/fd; bash 0
 
     def shows_only(self, command: Command | None, seen: frozenset[int] = frozenset()) -> bool:
         """True if the output of an inert command reaches no program that may run it."""
@@ -110,7 +118,11 @@ class Judgement(ABC):
 
 
 def names_stdin(word: Word) -> bool:
-    return bool(_STDIN.fullmatch(word.text))
+    """True if a path leads to a descriptor, in any spelling. A relative one counts: the line may change the folder."""
+    if word.text and _STDIN.fullmatch(re.sub("^/+", "/", posixpath.normpath(word.text))):
+        return True
+    is_glob = not (word.spelled or word.variables or word.runs)
+    return is_glob and any(map(word.may_be, _STDIN_PATHS))
 
 
 def is_inert(command: Command) -> bool:

@@ -10,6 +10,7 @@ from tau.core.shell.judgement import Judgement
 from tau.core.shell.options import Options, ParsedOptions, options
 from tau.core.shell.parts import Command
 from tau.core.shell.programs import SHELLS
+from tau.core.shell.syntax import DECLARATIONS
 from tau.core.shell.tables import EXECUTING, GIT_EXECUTING, GIT_KEYS, GIT_ORDINARY, GIT_RUNNING
 from tau.core.shell.words import ANYTHING, Word, literal
 
@@ -17,13 +18,15 @@ Judge = Callable[[Judgement, Sequence[Word], Command | None, str], None]
 
 ANY_WORD = Word(ANYTHING, ANYTHING, False, runs=True)
 _FOUND_FILE = f"./{ANYTHING}"  # the name of an existing file, inserted by find or xargs
+_SED_SUFFIX = re.compile(r"(-[nErsuz]*i).+", re.DOTALL)
+_CREDENTIAL_HELPER = re.compile(r"[\w.-]*( +[\w.=:-]+)*")
 _MAKE_VARIABLES = re.compile(r"(\.?SHELL\w*|MAKEFLAGS|MAKEFILES|MAKE|\.SHELLFLAGS)[:+?]?=|.*[:+?!]=", re.DOTALL)
 
 
 def judge_eval(judge: Judgement, words: Sequence[Word], command: Command | None, stdin: str) -> None:
     """eval"""
     if all(word.spelled for word in words[1:]):
-        judge.code(" ".join(word.text for word in words[1:]), words[0].name)
+        judge.code(" ".join(word.text for word in words[1:]), words[0].name, stdin)
     else:
         judge.hint(words[1:])
         judge.doubt(f"the code for {words[0].name} is not literal")
@@ -70,9 +73,20 @@ def judge_assigning(judge: Judgement, words: Sequence[Word], command: Command | 
     elif name == "let":
         if any(not re.fullmatch(r"[A-Za-z_]\w*(\+\+|--|[-+*/]?=\d+)", word.text) for word in words[1:]):
             judge.doubt("let evaluates an expression")
-    elif (name == "wait" and parsed.has("p")) or (name == "test" and any(word.text in ("-v", "-R") for word in words)):
+    elif (name == "wait" and parsed.has("p")) or (
+        name in ("test", "[") and any(word.text in ("-v", "-R") or judge.may_have_index(word) for word in words)
+    ):
         judge.doubt(f"{name} evaluates a name")
     if any(not word.spelled or "[" in word.text for word in names):
+        judge.doubt(f"{name} evaluates a name")
+
+
+def judge_declaring(judge: Judgement, words: Sequence[Word], command: Command | None, stdin: str) -> None:
+    """declare, export and similar, also behind `builtin`: bash evaluates indexes, references and numbers."""
+    name = words[0].name
+    flags = {flag for word in words[1:] if word.text.startswith("-") for flag in word.text}
+    evaluates = name != "unset" and flags & set("niA")
+    if evaluates or any(not word.spelled or "[" in word.text for word in words[1:]):
         judge.doubt(f"{name} evaluates a name")
 
 
@@ -83,14 +97,14 @@ def judge_script(judge: Judgement, words: Sequence[Word], command: Command | Non
         if value is None or not value.spelled:
             judge.doubt("the command for script is not literal")
         else:
-            judge.code(value.text, "script")
+            judge.code(value.text, "script", stdin)
     if not parsed.has("c", "command"):
         judge.doubt("script starts a shell that reads what the line feeds to it")
 
 
 def judge_xargs(judge: Judgement, words: Sequence[Word], command: Command | None, stdin: str) -> None:
     """xargs"""
-    takes_value = options("IELnPsdaJ", "arg-file delimiter max-args max-procs max-lines max-chars process-slot-var")
+    takes_value = options("IELnPsdaJ", "arg-file delimiter max-args max-procs max-chars process-slot-var")
     parsed = ParsedOptions(words[1:], takes_value)
     judge.hint(words[1:])
     if parsed.unsure and not (
@@ -109,7 +123,8 @@ def judge_xargs(judge: Judgement, words: Sequence[Word], command: Command | None
         inner = [inner[0], *(file if word is ANY_WORD else word for word in inner[1:])]
     elif program in (*EXECUTING, "git", "sed", "find", "awk", "make") and program != "sort":
         judge.doubt(f"xargs gives options to {program}")
-    judge.invoke(inner, None, "inherited" if program in SHELLS | {"env", "sudo", "nohup"} else "no")
+    keeps_stdin = parsed.has("a", "arg-file") or program in SHELLS | {"env", "sudo", "nohup"}
+    judge.invoke(inner, None, "inherited" if keeps_stdin else "no")
 
 
 def _before(words: Sequence[Word], parsed: ParsedOptions) -> Sequence[Word]:
@@ -141,7 +156,7 @@ def judge_find(judge: Judgement, words: Sequence[Word], command: Command | None,
             end = next((end for end in range(at, len(words)) if words[end].text in (";", "+")), len(words))
             inner = [_found(argument) for argument in words[at:end]]
             if inner:
-                judge.invoke(inner if "{}" not in words[at].text else [ANY_WORD, *inner[1:]], None)
+                judge.invoke(inner if "{}" not in words[at].text else [ANY_WORD, *inner[1:]], None, stdin)
             at = end + 1
         elif judge.may_add_option([word]):
             judge.doubt("an option of find is filled in by the line")
@@ -156,13 +171,19 @@ def _found(word: Word) -> Word:
 
 def judge_sed(judge: Judgement, words: Sequence[Word], command: Command | None, stdin: str) -> None:
     """sed"""
-    parsed = ParsedOptions(words[1:], options("efl", "expression file line-length"), permuted=True)
+    # The text behind -i is a suffix, not another option.
+    short = [
+        word._replace(text=found[1], shape=found[1]) if (found := _SED_SUFFIX.fullmatch(word.text)) else word
+        for word in words[1:]
+    ]
+    parsed = ParsedOptions(short, options("efl", "expression file line-length"), permuted=True)
     scripts = list(parsed.values(options("e", "expression")))
     files = list(parsed.values(options("f", "file")))
     if not scripts and not files:
         scripts = list(parsed.operands[:1])
     for script in scripts:
         if script is None:
+            judge.doubt("a script for sed is not understood")
             continue
         # The value of a variable counts as plain letters, unless the line itself sets it.
         if not is_plain_sed(script.text.replace(ANYTHING, "x")) or judge.is_own(script):
@@ -180,6 +201,8 @@ def judge_awk(judge: Judgement, words: Sequence[Word], command: Command | None, 
     name = words[0].name
     parsed = ParsedOptions(words[1:], options("FfvileoEW", "field-separator assign file source include load exec"))
     files = list(parsed.values(options("fE", "file exec")))
+    if files and command is not None:
+        judge.hint([], command.texts)
     programs = parsed.operands[:1] if not files else []
     for word in programs:
         if not is_plain_awk(word.text.replace(ANYTHING, "x")) or judge.is_own(word):
@@ -188,15 +211,13 @@ def judge_awk(judge: Judgement, words: Sequence[Word], command: Command | None, 
     if parsed.unsure and any(map(judge.is_chosen, words[1:])):
         judge.doubt(f"an option of {name} is filled in by the line")
     elsewhere = any(word is None or judge.is_stdin(word) or not word.spelled for word in files)
-    if elsewhere or parsed.has("e", "source", "l", "load", "i", "include", "W"):
+    if elsewhere or parsed.has("e", "source", "l", "load", "i", "include", "W", "D", "debug"):
         judge.doubt(f"{name} reads its program from elsewhere")
 
 
 def judge_make(judge: Judgement, words: Sequence[Word], command: Command | None, stdin: str) -> None:
     name = words[0].name
-    parsed = ParsedOptions(
-        words[1:], options("fCIjloWE", "file makefile directory eval include-dir jobs"), permuted=True
-    )
+    parsed = ParsedOptions(words[1:], options("fCIoWE", "file makefile directory eval include-dir"), permuted=True)
     judge.hint(words[1:])
     for value in parsed.values(options("f", "file makefile")):
         if value is None or judge.is_stdin(value):
@@ -215,7 +236,7 @@ def judge_git(judge: Judgement, words: Sequence[Word], command: Command | None, 
     parsed = ParsedOptions(words[1:], options("Cc", "git-dir work-tree namespace exec-path config-env super-prefix"))
     for value in parsed.values(options("c", "exec-path config-env")):
         key = value.text.partition("=")[0] if value is not None else ""
-        if value is None or not GIT_KEYS.fullmatch(key) or judge.is_own(value) or "!" in value.text:
+        if value is None or not GIT_KEYS.fullmatch(key) or judge.is_own(value) or not _is_plain_value(key, value):
             judge.doubt("git is given a configuration that may run programs")
     if parsed.has("git-dir", "exec-path", "config-env", "p", "paginate"):
         judge.doubt("git is told to use other files")
@@ -232,7 +253,7 @@ def judge_git(judge: Judgement, words: Sequence[Word], command: Command | None, 
     elif subcommand == "submodule" and any(word.text == "foreach" for word in behind):
         at = next(at for at, word in enumerate(behind) if word.text == "foreach")
         code = [word for word in behind[at + 1 :] if word.text not in ("--recursive", "--quiet", "-q")]
-        judge_eval(judge, [literal("git submodule foreach"), *code], None, "no")
+        judge_eval(judge, [literal("git submodule foreach"), *code], None, stdin)
     elif subcommand in GIT_ORDINARY:
         _git_options(judge, subcommand, behind)
     else:
@@ -245,7 +266,7 @@ def _git_options(judge: Judgement, subcommand: str, words: Sequence[Word]) -> No
     names = GIT_EXECUTING.get(subcommand)
     if names is None:
         return
-    parsed = ParsedOptions(words, Options("m"), permuted=True)
+    parsed = ParsedOptions(words, Options("m", names.long), permuted=True)
     if any(True for _ in parsed.values(names)):
         judge.hint(words)
         judge.doubt(f"an option of git {subcommand} may run a program")
@@ -261,14 +282,20 @@ def _configures_git(judge: Judgement, words: Sequence[Word]) -> None:
         judge.doubt("git uses another file for its configuration")
     if key is None or not values:
         return
-    helper = key.text.casefold().startswith("credential")
     if (
         not key.spelled
         or not GIT_KEYS.fullmatch(key.text)
-        or any("!" in word.text or (helper and "/" in word.text) for word in values)
+        or not all(_is_plain_value(key.text, word) for word in values)
     ):
         judge.doubt("a configuration of git may run programs")
         judge.hint(words)
+
+
+def _is_plain_value(key: str, value: Word) -> bool:
+    """True if the value of a configuration, or `key=value`, is not a command. Git runs a helper in a shell."""
+    text = value.text.removeprefix(f"{key}=").replace(ANYTHING, "x")
+    helper = key.casefold().startswith("credential")
+    return "!" not in text and (not helper or _CREDENTIAL_HELPER.fullmatch(text) is not None)
 
 
 JUDGES: dict[str, Judge] = {
@@ -285,5 +312,6 @@ JUDGES: dict[str, Judge] = {
     **dict.fromkeys(("awk", "gawk", "mawk", "nawk", "original-awk"), judge_awk),
     **dict.fromkeys(("make", "gmake", "bmake", "remake"), judge_make),
     **dict.fromkeys(("alias", "bind", "complete", "compgen", "enable", "hash", "fc", "history"), judge_deferred),
-    **dict.fromkeys(("read", "printf", "let", "wait", "mapfile", "readarray", "test"), judge_assigning),
+    **dict.fromkeys(("read", "printf", "let", "wait", "mapfile", "readarray", "test", "["), judge_assigning),
+    **dict.fromkeys(DECLARATIONS, judge_declaring),
 }

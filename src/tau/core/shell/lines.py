@@ -86,6 +86,8 @@ def _is_other(prefix: Sequence[str], words: Sequence[Word]) -> bool:
         words[0].name == "git" and len(rest) > 2 and rest[0].text in ("-C", "-c") and rest[1].quoted | rest[1].spelled
     ):
         del rest[:2]
+    while rest and rest[0].text.startswith("+"):  # cargo +nightly publish
+        del rest[0]
     return bool(rest) and rest[0].spelled and not rest[0].text.startswith("-") and rest[0].text != prefix[1]
 
 

@@ -58,10 +58,14 @@ class ParsedOptions:
 
     def _long(self, word: Word, words: list[Word]) -> None:
         name, equals, value = word.text[2:].partition("=")
+        found: Word | None
+        long = self._takes_value.long
+        names = [name] if name in long else [one for one in sorted(long) if name and one.startswith(name)]
         if equals:
-            self.options.append((name, word._replace(text=value, shape=word.shape.partition("=")[2])))
+            found = word._replace(text=value, shape=word.shape.partition("=")[2])
         else:
-            self.options.append((name, words.pop() if name in self._takes_value.long and words else None))
+            found = words.pop() if names and words else None
+        self.options += [(one, found) for one in names or [name]]
 
     def _cluster(self, word: Word, words: list[Word]) -> None:
         text = word.text
@@ -79,7 +83,7 @@ class ParsedOptions:
         """The values of options with these names. Long names may be abbreviated."""
         for name, value in self.options:
             short = len(name) == 1 and name in names.short
-            shortened = len(name) > 2 and any(long.startswith(name) for long in names.long)
+            shortened = len(name) > 1 and any(long.startswith(name) for long in names.long)
             if short or shortened or name in names.long:
                 yield value
 

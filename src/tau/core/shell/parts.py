@@ -38,7 +38,7 @@ ARITHMETIC = frozenset(
     variable_name simple_expansion variable_assignment expansion arithmetic_expansion string string_content
     """.split()
 )
-_COMPARISONS = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
+_COMPARISON = re.compile(r"(?<![\w-])-(?:eq|ne|lt|le|gt|ge)(?![\w-])")
 
 StdinSource = Literal["no", "inherited", "direct"]
 
@@ -108,6 +108,7 @@ class Parts(ABC):
         self.variables: dict[str, list[Word | None]] = {}
         self._source = source
         self._arithmetic: set[str] = set()
+        self._tested: set[str] = set()  # in [ … ], where a value may become several words
         self._heredocs: list[tuple[int, int]] = []
 
     @abstractmethod
@@ -360,7 +361,7 @@ class Parts(ABC):
             elif child.kind not in ARITHMETIC and not re.fullmatch(r"[-+*/%<>=!&|^~?:,()$;\"]+|\$\(\(", child.kind):
                 raise NotUnderstood("an arithmetic expression is not understood")
 
-    def _check_arithmetic(self) -> None:
+    def _check_evaluated(self) -> None:
         """Check variables in arithmetic: bash evaluates their values as expressions, so $(…) in a value would run."""
         for name in self._arithmetic:
             for value in self.variables.get(name, ()):
@@ -369,6 +370,11 @@ class Parts(ABC):
                 )
                 if not number:
                     raise NotUnderstood(f"the variable {name} is evaluated as an expression")
+
+        if any(
+            value is not None and "[" in value.text for name in self._tested for value in self.variables.get(name, ())
+        ):
+            raise NotUnderstood("a test evaluates a name")
 
     def _check_bracket(self, node: Node, opening: str, flow: Flow) -> None:
         text = self._text(node)
@@ -383,13 +389,18 @@ class Parts(ABC):
         bare = re.sub(
             r"'[^']*'|\"([^\"\\]|\\.)*\"|\\.", lambda found: "'" if "$" not in found[0] else "$", rest, flags=re.S
         )
+        if opening == "[":
+            self._tested.update(name for one in expansions for name in NAME.findall(self._text(one)))
         allowed = r"[^;&|()<>`\n]*" if opening == "[" else r"([^;&`\n]|&&)*"
         if not re.fullmatch(allowed, bare) or re.search(r"(?<![\w-])-[vR](?![\w-])(?!\s+\w+\s)", bare):
             raise NotUnderstood("a test is not understood")
-        if opening == "[[" and any(f" {operator} " in bare for operator in _COMPARISONS):
-            for word in re.findall(r"(?:(\S+)\s+)-(?:eq|ne|lt|le|gt|ge)\s+(\S+)", text):
-                for side in word:
-                    side = side.strip('"')
+        if opening == "[[" and (comparisons := _COMPARISON.findall(bare)):
+            compared = re.findall(r"(\S+)\s+-(?:eq|ne|lt|le|gt|ge)\s+(\S+)", text)
+            if len(compared) != len(comparisons) or "\\" in text:
+                raise NotUnderstood("a test is not understood")
+            for sides in compared:
+                for side in sides:
+                    side = re.sub('^"([^"]*)"$', r"\1", side.strip("()"))
                     if found := re.fullmatch(r"\$\{?#?([A-Za-z_]\w*)\}?", side):
                         self._arithmetic.add(found[1])
                     elif not _NUMBER.fullmatch(side) and side not in ("$#", "$?"):

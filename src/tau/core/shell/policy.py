@@ -7,7 +7,7 @@ ordinary one that runs nothing else, unless the line feeds it, or passes it the 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from tau.core.shell import files
 from tau.core.shell.code import is_plain_node, is_plain_perl, is_plain_python
@@ -30,6 +30,7 @@ from tau.core.shell.programs import (
 from tau.core.shell.syntax import RESERVED, Script
 from tau.core.shell.tables import (
     EXECUTING,
+    FEEDING,
     GROUPS,
     INERT,
     INSTALLING,
@@ -42,6 +43,8 @@ from tau.core.shell.tables import (
 )
 from tau.core.shell.words import ASSIGNMENT, NotUnderstood, Word, literal
 
+# Here-documents of these may be code, also where it is not understood how.
+_MAY_RUN_STDIN = SHELLS | {"eval", "source", ".", "find", "gfind", "make", "gmake", "bmake", "remake"}
 MAX_NESTING = 4  # levels of code in code: sh -c "sh -c …"
 MAX_INNER_CODE = 8000
 MAX_WRAPPERS = 10  # sudo nice env …
@@ -60,20 +63,17 @@ _PLAIN_CODE: dict[str, Callable[[str], bool]] = {
 }
 
 
-def judge(text: str, depth: int = 0, outside: Mapping[str, Sequence[Word | None]] | None = None) -> Findings:
-    """Judge a line. `outside` are the variables of the line that contains this code. Raises NotUnderstood."""
-    return _Judge(Script(text, outside), depth).findings
+def judge(text: str) -> Findings:
+    """Judge a line. Raises NotUnderstood."""
+    return _Judge(Script(text)).findings
 
 
 class _Judge(Judgement):
-    def __init__(self, script: Script, depth: int) -> None:
+    def __init__(self, script: Script, depth: int = 0) -> None:
         super().__init__(script)
         self._depth = depth
         self._wrapped = 0
-        # `exec < file` feeds all commands after it.
-        self._all_read_stdin = any(
-            [word.text for word in command.words] == ["exec"] and command.redirects for command in script.commands
-        )
+        self._all_read_stdin = self.findings.redirects_shell = any(map(_redirects_shell, script.commands))
         for command in script.commands:
             self._command(command)
         for variable, values in script.variables.items():
@@ -102,8 +102,10 @@ class _Judge(Judgement):
         self.hint([value])
         if PROGRAM_VARIABLES.fullmatch(name):
             if value.spelled and _NAME_AND_PATH.fullmatch(value.text):
-                if value.text.split():
-                    self.invoke([literal(word) for word in value.text.split()], None)
+                if parts := value.text.split():
+                    known = INTERPRETERS.get(literal(parts[0]).name)
+                    runs_files = literal(parts[0]).name in SHELLS or (known is not None and known.files)
+                    self.invoke([literal(part) for part in parts], None, "direct" if runs_files else "no")
             elif self.is_chosen(value) or not re.fullmatch(r"[\w.+-]+", value.name):
                 self.doubt(reason)
             else:  # $TOOLCHAIN/bin/clang
@@ -124,9 +126,12 @@ class _Judge(Judgement):
         base = re.sub(r"(?<=[a-z])[\d.]+$", "", name) if name != "sqlite3" else name
         if re.match(r"/(proc|dev)/", first.text) or first.text in ("{}", "%", "", "~"):
             self.doubt("the program is not known")
-        if first.text in self.script.functions:
+        if command is not None and name in _MAY_RUN_STDIN:
+            self.hint([], command.texts)
+        is_function = first.text in self.script.functions
+        if is_function:  # perhaps: it may be defined elsewhere, or later, and `command` ignores it
             self.hint(words[1:])
-        elif _LOADER.fullmatch(name):
+        if _LOADER.fullmatch(name):
             self._wrapper(words, _LOADER_OPTIONS, command, stdin)
         elif name in JUDGES:
             JUDGES[name](self, words, command, stdin)
@@ -136,16 +141,19 @@ class _Judge(Judgement):
             self._wrapper(words, WRAPPERS[name], command, stdin)
         elif base in INTERPRETERS:
             self._interpreter(base, INTERPRETERS[base], words, command, stdin)
-        else:
+        elif not is_function or name in EXECUTING:
             self._ordinary(name, words, command, stdin)
 
-    def code(self, text: str, name: str) -> None:
+    def code(self, text: str, name: str, stdin: str) -> None:
         if self._depth >= MAX_NESTING or (self._depth and len(text) > MAX_INNER_CODE):
             self.doubt(f"the code for {name} is nested too deeply")
             self.hint([], [text])
             return
         try:
-            inner = judge(text, self._depth + 1, self.script.variables)
+            script = Script(text, self.script.variables, "no" if stdin == "no" else "inherited")
+            inner = _Judge(script, self._depth + 1).findings
+            if name in ("eval", "trap"):
+                self.script.absorb(script)
         except NotUnderstood as error:
             self.doubt(f"the code for {name} is not understood: {error}")
             self.hint([], [text])
@@ -154,6 +162,8 @@ class _Judge(Judgement):
         self.findings.hints += inner.hints
         self.findings.words += inner.words
         self.findings.writes += inner.writes
+        if inner.redirects_shell and name in ("eval", "trap"):
+            self.doubt(f"the code for {name} changes what later commands read")
         if inner.doubt:
             self.doubt(inner.doubt)
 
@@ -170,7 +180,7 @@ class _Judge(Judgement):
         if (name, words[at].text) in SUBWRAPPERS:
             self._wrapper(words[at:], SUBWRAPPERS[name, words[at].text], command, stdin)
             return
-        self._executing(name, words)
+        self._executing(name, words, stdin)
         reads_data = name in READERS or name in INERT
         takes_stdin = len(words) == 1 or any(map(names_stdin, words[1:]))
         if not reads_data and (stdin == "direct" or (stdin == "inherited" and takes_stdin)):
@@ -186,7 +196,7 @@ class _Judge(Judgement):
         if command is not None and command.texts and not (name in INERT and self.shows_only(command)):
             self.hint([], command.texts)
 
-    def _executing(self, name: str, words: Sequence[Word]) -> None:
+    def _executing(self, name: str, words: Sequence[Word], stdin: str) -> None:
         """Handle options whose value is a command."""
         takes_value = EXECUTING.get(name)
         if takes_value is None:
@@ -209,7 +219,8 @@ class _Judge(Judgement):
                 if not re.fullmatch(r"[\w.:/=+, -]*", value.text):
                     self.doubt(f"an option of {name} may hold a command")
             else:
-                self.code(value.text.removeprefix("exec="), f"an option of {name}")
+                fed = "direct" if name in FEEDING else stdin
+                self.code(value.text.removeprefix("exec="), f"an option of {name}", fed)
         if self.may_add_option(words[1:]):
             self.doubt(f"an option of {name} is filled in by the line")
 
@@ -219,7 +230,9 @@ class _Judge(Judgement):
         name = words[0].name
         if name == "command" and len(words) > 1 and words[1].text in ("-v", "-V"):
             return
-        code = Options(wrapper.code, frozenset(("command", "split-string", "call") if wrapper.code else ()))
+        code = Options(
+            wrapper.code, frozenset(("command", "session-command", "split-string", "call") if wrapper.code else ())
+        )
         takes_value = Options(wrapper.options.short + code.short, wrapper.options.long | code.long)
         parsed = ParsedOptions(words[1:], takes_value)
         codes = list(
@@ -229,7 +242,7 @@ class _Judge(Judgement):
             if value is None or not value.spelled:
                 self.doubt(f"the command for {name} is not literal")
             else:
-                self.code(f"env {value.text}" if name == "env" else value.text, name)
+                self.code(f"env {value.text}" if name == "env" else value.text, name, stdin)
         rest = list(parsed.rest) if not (codes and wrapper.permuted) else []
         if rest and rest[0].text == "-":  # env -, su -
             rest.pop(0)
@@ -260,7 +273,7 @@ class _Judge(Judgement):
                 self.invoke(rest, command, stdin)
             self._wrapped -= 1
         elif all(word.spelled for word in rest):
-            self.code(" ".join(word.text for word in rest), name)
+            self.code(" ".join(word.text for word in rest), name, stdin)
         else:
             self.hint(rest)
             self.doubt(f"the command for {name} is not literal")
@@ -286,8 +299,14 @@ class _Judge(Judgement):
 
     def _shell(self, name: str, words: Sequence[Word], stdin: str) -> None:
         self.hint(words[1:])
-        words = [word for word in words if not re.fullmatch(r"\+[a-zA-Z]+", word.text)]  # +x turns an option off
+        # +x turns an option off, but +O takes a value like -O, and +c is -c.
+        words = [
+            word._replace(text=f"-{word.text[1:]}", shape=f"-{word.shape[1:]}") if word.text.startswith("+") else word
+            for word in words
+        ]
         parsed = ParsedOptions(words[1:], options("oO", "rcfile init-file"))
+        if any(re.match(r"-\w*[oO]\w", word.text) for word in words[1 : len(words) - len(parsed.rest)]):
+            self.doubt(f"the options of {name} are not understood")  # bash -oc posix
         if parsed.has("c", "command"):
             if (
                 (parsed.unsure and not (parsed.rest and parsed.rest[0].spelled))
@@ -299,7 +318,7 @@ class _Judge(Judgement):
             elif name in OTHER_SHELLS:
                 self.doubt(f"{name} is another shell")
             else:
-                self.code(parsed.rest[0].text, name)
+                self.code(parsed.rest[0].text, name, stdin)
                 if stdin != "no":
                     self.doubt(f"{name} reads what the line feeds to it")
         elif parsed.has("rcfile", "init-file", "s") or (parsed.rest and self.is_stdin(parsed.rest[0])):
@@ -369,6 +388,17 @@ class _Judge(Judgement):
         if name in CODE_OPERANDS and _has_code_operand(name, parsed.operands):
             return f"the commands for {name} may run programs"
         return ""
+
+
+def _redirects_shell(command: Command) -> bool:
+    """True for `exec < file`, which feeds all commands after it."""
+    words = command.words
+    while words and words[0].text in ("builtin", "command"):
+        words = ParsedOptions(words[1:], Options()).rest
+    if not words or words[0].text != "exec" or not (command.redirects or command.texts):
+        return False
+    program = ParsedOptions(words[1:], options("a")).rest
+    return not (program and program[0].spelled)
 
 
 def _spelled_before(words: Sequence[Word], parsed: ParsedOptions) -> bool:

@@ -40,7 +40,7 @@ WRAPPERS = {
     "dbus-run-session": Wrapper(_options("", "config-file dbus-daemon")),
     "doas": Wrapper(_options("uCa")),
     "dotenv": Wrapper(_options("efv")),
-    "env": Wrapper(_options("uC", "unset chdir block-signal default-signal ignore-signal"), code="S", assigns=True),
+    "env": Wrapper(_options("uC", "unset chdir argv0"), code="S", assigns=True),
     "exec": Wrapper(_options("a")),
     "fakeroot": Wrapper(_options("lsib")),
     "faketime": Wrapper(_options("f"), 1),

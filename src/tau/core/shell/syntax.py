@@ -24,13 +24,14 @@ from tau.core.shell.parts import (
     StdinSource,
 )
 from tau.core.shell.tree import MAX_BYTES, CannotParse, Node, bytewise, parse
-from tau.core.shell.words import METACHARACTERS, NotUnderstood, Word
+from tau.core.shell.words import METACHARACTERS, NotUnderstood, Word, literal
 
 RESERVED = frozenset(
     """
     ! [[ ]] { } case coproc do done elif else esac fi for function if in select then until while
     """.split()
 )
+DECLARATIONS = frozenset(("declare", "typeset", "local", "export", "readonly", "unset"))
 _NOT_CONTINUED = re.compile(r"['\"#]|<<|\\[^\n]")  # where backslash-newline may not be a line continuation
 _OPERATORS = frozenset(("&&", "||", ";", "&", "\n", ";;", ";&", ";;&"))
 
@@ -38,7 +39,9 @@ _OPERATORS = frozenset(("&&", "||", ";", "&", "\n", ";;", ";&", ";;&"))
 class Script(Parts):
     """A line that is understood. `functions` are those that it defines."""
 
-    def __init__(self, text: str, outside: Mapping[str, Sequence[Word | None]] | None = None) -> None:
+    def __init__(
+        self, text: str, outside: Mapping[str, Sequence[Word | None]] | None = None, stdin: StdinSource = "no"
+    ) -> None:
         """`outside` are the variables of the line that contains this code. Raises NotUnderstood."""
         if len(text) > MAX_BYTES:
             raise NotUnderstood(f"it is longer than {MAX_BYTES} bytes")
@@ -54,8 +57,20 @@ class Script(Parts):
         self.functions: set[str] = set()
         # Variables that the outer line assigns may be in the environment of this code.
         self.variables = {name: list(values) for name, values in (outside or {}).items()}
-        self._block(root, Flow("no", Sink("terminal")))
-        self._check_arithmetic()
+        self._block(root, Flow(stdin, Sink("terminal")))
+        self._check_evaluated()
+        if "nproc" in self.functions:  # its output counts as a number
+            raise NotUnderstood("a function replaces a program")
+
+    def absorb(self, inner: Script) -> None:
+        """Take over what the code for eval leaves in this shell. Raises NotUnderstood."""
+        for name, values in inner.variables.items():
+            known = self.variables.setdefault(name, [])
+            known += values[len(known) :]  # the first ones are those of this line
+        self.functions |= inner.functions
+        self._arithmetic |= inner._arithmetic
+        self._tested |= inner._tested
+        self._check_evaluated()
 
     # Statements
 
@@ -234,18 +249,29 @@ class Script(Parts):
     def _builtin_assignments(self, command: Command) -> None:
         """Handle builtins that set variables to what they read."""
         names = [word.text for word in command.words if word.spelled]
-        while names and names[0] in ("builtin", "command"):
+        while names and names[0] in ("builtin", "command", "-p", "--"):
             del names[0]
         for name, value in command.assignments:
             self._assign(name, value)
         if names and names[0] == "let":
             self._arithmetic.update(name for word in names[1:] for name in NAME.findall(word))
+        elif names and names[0] in DECLARATIONS:
+            self._quoted_assignments(names[1:])
         elif names and names[0] in ("read", "mapfile", "readarray", "getopts", "printf", "wait"):
             for name in names[1:]:
                 if NAME.fullmatch(name):
                     self._assign(name, None)
             for special in ("REPLY", "MAPFILE", "OPTARG"):
                 self._assign(special, None)
+
+    def _quoted_assignments(self, words: Sequence[str]) -> None:
+        """Handle arguments such as 'x=1' of a declaration, which are words in the tree."""
+        for word in words:
+            name, equals, value = word.partition("=")
+            if equals:
+                self._assign(name.removesuffix("+"), literal(value))
+            elif NAME.fullmatch(name):
+                self._assign(name, None)
 
     def _declaration(self, node: Node, flow: Flow, redirects: list[Redirect], texts: list[str]) -> None:
         """export, declare, local, readonly, typeset, unset."""
@@ -265,9 +291,13 @@ class Script(Parts):
             raise NotUnderstood("a declaration makes a reference, a number or an element of an array")
         for name, word in command.assignments:
             self._assign(name, word)
-        for word in command.words[1:]:
-            if command.words[0].text in ("local", "declare", "typeset") and NAME.fullmatch(word.text):
-                self._assign(word.text, None)
+        self._quoted_assignments(
+            [
+                word.text
+                for word in command.words[1:]
+                if "=" in word.text or command.words[0].text in ("local", "declare", "typeset")
+            ]
+        )
         self._settle(command, redirects, texts)
 
     def _test(self, node: Node, flow: Flow, redirects: list[Redirect], texts: list[str]) -> None:

@@ -45,6 +45,9 @@ EXECUTING = {
     "dpkg": _options("", "pre-invoke post-invoke"),
 }
 
+# Programs that feed data to the command in such an option.
+FEEDING = frozenset(("bat", "bsdtar", "man", "sort", "split", "tar"))
+
 # Programs with options whose value is a setting that may contain a command.
 SETTING_OPTIONS = frozenset(
     ("ansible", "apt", "apt-get", "cargo", "cc", "g++", "gcc", "hg", "nmap", "rpm", "scp", "wget")
@@ -60,6 +63,7 @@ READERS = frozenset(
     nkf xclip pbcopy wl-copy strings sum b2sum apt-key debconf-set-selections chpasswd sudo test printf xsel hexyl
     tsort cpio bsdtar cowsay csvlook dos2unix unix2dos pr look numfmt factor uuencode uudecode wrangler vercel fly
     flyctl heroku aws gcloud az gsutil vault pass age reviewdog cargo2junit gotestfmt tap-spec coveralls prettier
+    lbzip2 lzip lzma lzop pbzip2 pixz plzip brotli
     black gofmt rustfmt envsubst pandoc figlet git curl nc.traditional import convert dot xmllint tput
     """.split()
 )
@@ -99,7 +103,7 @@ GROUPS = frozenset(
 
 # Variables that name a program to run, or code, or where code comes from.
 RUNNING_VARIABLES = re.compile(
-    r"(LD_(?!LIBRARY_PATH)|DYLD_(?!LIBRARY_PATH)|BASH_ENV|BASH_FUNC|ENV$|PROMPT_COMMAND|PS[0-4]$|SHELL$|LESS|MAKEFLAGS|MAKEFILES|GNUMAKEFLAGS"
+    r"(LD_(?!LIBRARY_PATH)|DYLD_(?!LIBRARY_PATH)|BASH_(ENV|FUNC|CMDS|ALIASES)|ENV$|PROMPT_COMMAND|PS[0-4]$|SHELL$|LESS|MAKEFLAGS|MAKEFILES|GNUMAKEFLAGS"
     r"|PERL5OPT|PERL5DB|PYTHONSTARTUP|PYTHONINSPECT|PYTHONBREAKPOINT|PYTHONHOME|RUBYOPT|RUBYLIB|NODE_OPTIONS"
     r"|JAVA_TOOL_OPTIONS|_JAVA_OPTIONS|JDK_JAVA_OPTIONS|GCC_|COMPILER_PATH|GOFLAGS|RUSTC|RUSTDOC|CARGO_.*(RUNNER|LINKER|RUSTC)"
     r"|npm_config_|NPM_CONFIG_|TAR_OPTIONS|RSYNC_|CVS_RSH|SVN_SSH|EXINIT|VIMINIT|MYVIMRC|VIM|INPUTRC|ZDOTDIR|FCEDIT"
@@ -116,7 +120,7 @@ GIT_KEYS = re.compile(
     r"|tag|remote)\.(?!.*(cmd|command|program|helper|uploadpack|receivepack|vcs|proxy|template|driver)).*"
     r"|core\.(autocrlf|longpaths|filemode|symlinks|ignorecase|quotepath|eol|safecrlf|compression|bare|sparsecheckout"
     r"|protectntfs|preloadindex|fscache)"
-    r"|(blame|log|status|format|column|help|pretty|checkout|clone)\..*|protocol\.version|gc\..*|pack\.(?!.*hook).*|index\..*|feature\..*|submodule\.(recurse|fetchjobs)|credential\.helper",
+    r"|(blame|log|status|format|column|help|pretty|checkout|clone)\..*|protocol\.version|gc\.(?!.*hook).*|pack\.(?!.*hook).*|index\..*|feature\..*|submodule\.(recurse|fetchjobs)|credential\.helper",
     re.IGNORECASE,
 )
 GIT_ORDINARY = frozenset(

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from tau.core.shell.tree import Node, unicode
 
 ANYTHING, ONE_CHARACTER = "\0", "\1"  # placeholders in a shape for a glob or an expansion; never in a command
+MAX_COMPARISONS = 100_000  # a longer shape counts as matching
 METACHARACTERS = frozenset(" \t\n;&|()<>")
 EXPANSIONS = frozenset(
     ("command_substitution", "process_substitution", "arithmetic_expansion", "expansion", "simple_expansion")
@@ -76,15 +77,26 @@ def literal(text: str) -> Word:
 
 def matches(shape: str, text: str) -> bool:
     """True if a shape can become the text."""
-    if shape.count(ANYTHING) + shape.count(ONE_CHARACTER) == 0:
+    if ANYTHING not in shape and ONE_CHARACTER not in shape:
         return shape == text
-    shape = re.sub(f"{ANYTHING}+", ANYTHING, shape)
-    if shape.count(ANYTHING) > 8:
+    if len(shape) * len(text) > MAX_COMPARISONS:
         return True
-    pattern = "".join(
-        {ANYTHING: ".*", ONE_CHARACTER: "."}.get(character) or re.escape(character) for character in shape
-    )
-    return re.fullmatch(pattern, text, re.DOTALL) is not None
+    # A regular expression would backtrack for every placeholder; only the last one can matter.
+    at = read = 0
+    last, resume = -1, 0
+    while read < len(text):
+        if at < len(shape) and shape[at] == ANYTHING:
+            last, resume = at, read
+            at += 1
+        elif at < len(shape) and shape[at] in (text[read], ONE_CHARACTER):
+            at += 1
+            read += 1
+        elif last >= 0:
+            resume += 1
+            at, read = last + 1, resume
+        else:
+            return False
+    return not shape[at:].strip(ANYTHING)
 
 
 def expansions_in(node: Node) -> Iterator[Node]:
@@ -277,4 +289,6 @@ def _escaped(found: re.Match[str]) -> str:
         return text.encode().decode("latin-1")
     if control:
         return chr(ord(control) & 0x1F)
+    if character == "x" and found.string.startswith("{", found.end()):
+        raise NotUnderstood("an escape sequence is not understood")
     return _LETTERS.get(character) or (character if character in "\\'\"?" else f"\\{character}")
