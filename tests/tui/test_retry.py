@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from support.interface import Interface
-from support.rpc_process import Json
+from support.rpc_process import Json, calls
 
 FAILS: Json = {"text": "", "error": {"message": "529 overloaded"}}
 SLOW_RETRIES = {"retry": {"baseDelayMs": 60_000, "maxRetries": 3}}
@@ -56,3 +56,19 @@ def test_escape_in_the_wait_for_a_retry_returns_queued_texts_to_the_editor(tmp_p
         tau.wait("Retry cancelled.")
         tau.wait(lambda shown: "Steering" not in shown)
         assert tau.box()[1] == "and this"
+
+
+def test_escape_takes_back_what_a_failed_run_has_left_in_the_queue(tmp_path: Path) -> None:
+    script = [calls("until [ -e goes-on ]; do sleep 0.05; done"), {"text": "", "error": {"message": "400 bad request"}}]
+    with Interface(tmp_path, script=script) as tau:
+        tau.start().send("go")
+        tau.wait("Working")
+        tau.type("later")
+        tau.press("alt+enter")
+        tau.wait("Follow-up: later")
+        (tmp_path / "work" / "goes-on").touch()
+        tau.wait(lambda shown: "400 bad request" in shown and "Working" not in shown)
+        tau.wait("Follow-up: later")
+        tau.press("escape")
+        tau.wait(lambda shown: "Follow-up" not in shown)
+        assert tau.box()[1] == "later"

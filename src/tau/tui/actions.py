@@ -75,6 +75,9 @@ class Actions:
         interface, now = self._interface, self._interface.now()
         if interface.deny_question() or self.stop_innermost():
             return
+        if any(interface.view.queued):  # left of a run that failed, or that ended while they were sent
+            interface.start(self.dequeue())
+            return
         if interface.view.editor.empty:
             if now - self._escape_at <= DOUBLE_PRESS_S:
                 action = interface.handle.settings.double_escape_action
@@ -102,6 +105,7 @@ class Actions:
     async def _abort_retry(self) -> None:
         await self.dequeue()
         await self._interface.handle.abort_retry()
+        await self.dequeue()
 
     async def _abort(self) -> None:
         await self.dequeue()
