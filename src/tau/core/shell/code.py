@@ -10,8 +10,10 @@ import ast
 import re
 
 # A regular expression in sed. Brackets that contain a delimiter are rejected: programs disagree where they end.
-# Atomic: `[]]` can be read in two ways, and many of them in two to the power of many.
-_BRACKET = r"(?>\[\^?\]?(?:(?!{0})[^\]\n])*\])"
+# A `]` that comes first is a character of the set. Each set can be read in one way only: if `[]]` could be read in two,
+# many of them could in two to the power of many.
+_SET = r"(?:\](?:(?!{0})[^\]\n])*\]|(?:(?!{0})[^\]\n])+\])"
+_BRACKET = rf"\[(?:\^{_SET}|(?!\^){_SET})"
 _REGEX = r"/(?:[^/\\\n\[]|\\.|" + _BRACKET.format("/") + r")*/I?"
 _ADDRESS = rf"(?:(?:\d+(?:~\d+)?|\$|{_REGEX})(?:,[+~]?(?:\d+|\$|{_REGEX}))?\s*!?\s*)?"
 _SUBSTITUTION = (

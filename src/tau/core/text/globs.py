@@ -4,13 +4,14 @@
 a whole path. In ignore files `?` and a class match a byte of UTF-8, as in git; elsewhere a character.
 
 The regexes take no time that is exponential in the number of stars: what follows a star is matched at the first place
-where it fits, in an atomic group, if a later star makes every later place as good. Few stars may be of another kind.
+where it fits, and nowhere else, if a later star makes every later place as good. Few stars may be of another kind.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from itertools import count
 
 from tau.records.base import Value
 
@@ -41,7 +42,8 @@ _ALL = ".*"
 _PREFIX = "(?:/?|.*/)"
 _MIDDLE = "(?:/|/.*/)"
 _SUFFIX = "/.*"
-_SHORTEST = {_PREFIX: "(?:/?|.*?/)", _MIDDLE: "(?:/|/.*?/)"}
+_SHORTEST = {_PREFIX: "(?:/??|.*?/)", _MIDDLE: "(?:/|/.*?/)"}
+_numbers = count()  # of groups; regexes of several globs may become one
 _SEVERAL = "(?:"  # begins a part that may match more than one character, or a slash
 
 
@@ -79,7 +81,7 @@ class _Reader:
                 self._backtracking += 1
                 pieces.append(double + text)
             else:  # the next `**` begins with a slash, and skips as much as it likes
-                pieces.append(f"(?>{_SHORTEST[double]}{text}(?=/))")
+                pieces.append(_first_match(f"{_SHORTEST[double]}{text}(?=/)"))
         return "".join(pieces)
 
     def _segments(self, parts: list[str]) -> str:
@@ -95,7 +97,7 @@ class _Reader:
                 at += 1
             following = "".join(parts[start:at])
             if at < len(parts) and parts[at] == _STAR:
-                pieces.append(f"(?>[^/]*?{following})")
+                pieces.append(_first_match(f"[^/]*?{following}"))
                 continue
             self._backtracking += at < len(parts) and parts[at] != "/"
             pieces.append(_STAR + following)
@@ -196,6 +198,12 @@ class _Reader:
         found = f"{self._class_prefix}[{'^' if negated else ''}{text}]"
         may_be_slash = not self._class_prefix and negated != any(low <= "/" <= high for low, high in ranges)
         self._parts.append(f"(?:{found})" if may_be_slash else found)
+
+
+def _first_match(regex: str) -> str:
+    """As an atomic group, which early releases of Python 3.11 miscompile: a lookahead does not try a second match."""
+    name = f"g{next(_numbers)}"
+    return f"(?=(?P<{name}>{regex}))(?P={name})"
 
 
 class IgnoreRule(Value):
