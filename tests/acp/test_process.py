@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from support.acp_peer import Failure, Peer, process_peer
+from support.limits import no_descriptors
 from support.rpc_process import Json, surroundings
 
 pytestmark = pytest.mark.process
@@ -228,6 +229,21 @@ def test_a_client_that_does_not_read_costs_little_memory_and_gets_the_whole_text
             process.wait()
             stdout.close()
             stdin.close()
+
+    asyncio.run(main())
+
+
+def test_requests_without_a_descriptor_are_refused_in_one_sentence(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with process_peer(tmp_path, {"text": "ok"}) as (peer, process):
+            await peer.initialize()
+            new: tuple[str, Json] = ("session/new", {"cwd": str(tmp_path / "work"), "mcpServers": []})
+            with no_descriptors(process.pid):
+                for method, params in (new, ("session/list", {})):
+                    with pytest.raises(Failure, match="Too many open files") as failure:
+                        await peer.call(method, **params)
+                    assert "Internal error" not in str(failure.value)
+            assert await peer.new(tmp_path / "work")
 
     asyncio.run(main())
 

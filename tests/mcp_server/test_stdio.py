@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from support.limits import no_descriptors
 from support.rpc_process import WITHIN, Json, surroundings
 
 SERVE = ["-P", "-m", "tau", "mcp", "serve"]
@@ -49,6 +50,27 @@ def test_lines_in_lines_out_and_the_end_of_input_ends_it(tmp_path: Path) -> None
         assert second["result"]["content"] == [{"type": "text", "text": "Hello."}]
         out, err = server.communicate(timeout=WITHIN)
         assert (server.returncode, out, err) == (0, b"", b"")
+
+
+@pytest.mark.parametrize(
+    ("method", "params"), [("resources/list", {}), ("tools/call", {"name": "tau", "arguments": {"prompt": "hi"}})]
+)
+def test_requests_without_a_descriptor_are_refused_in_one_sentence(tmp_path: Path, method: str, params: Json) -> None:
+    with started(tmp_path, {"text": "Hello."}) as server:
+        assert server.stdin is not None and server.stdout is not None
+        server.stdin.write(INITIALIZE)
+        server.stdin.flush()
+        server.stdout.readline()
+        with no_descriptors(server.pid):
+            server.stdin.write(request(2, method, **params))
+            server.stdin.flush()
+            refused = server.stdout.readline().decode()
+        assert "Too many open files" in refused and "Internal error" not in refused, refused
+        server.stdin.write(request(3, method, **params))
+        server.stdin.flush()
+        assert "Too many" not in server.stdout.readline().decode()
+        server.stdin.close()
+        assert server.stderr is not None and b"Traceback" not in server.stderr.read()
 
 
 @pytest.mark.promise("M18")

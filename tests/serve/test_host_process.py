@@ -14,6 +14,7 @@ import pytest
 
 from long import host_kills
 from support.host_process import HostProcess, Json, SocketClient, processes_with
+from support.limits import no_descriptors
 from support.rpc_process import endless, surroundings
 
 pytestmark = pytest.mark.process
@@ -80,6 +81,15 @@ def test_another_process_is_told_to_attach_to_a_session_of_the_host(tmp_path: Pa
 def test_mistakes_in_the_flags_are_usage_errors(tmp_path: Path, words: tuple[str, ...], error: str) -> None:
     done = tau(tmp_path, "serve", *words, "--no-tcp")
     assert done.returncode == 2 and error in done.stderr
+
+
+def test_a_session_that_cannot_be_opened_for_want_of_descriptors_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    with HostProcess(tmp_path) as host, host.client() as client:
+        with no_descriptors(host.process.pid):
+            refused = client.ask("open_session")
+        assert not refused["success"] and "Too many open files" in refused["error"], refused
+        assert "Internal error" not in refused["error"]
+        assert client.get("open_session")["created"] is True
 
 
 @pytest.mark.promise("N17")

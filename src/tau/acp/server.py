@@ -20,6 +20,7 @@ from tau.acp.requests import Capabilities, Params
 from tau.records.base import BadRecord, convert, decode, encode
 from tau.runtime.protocol.outbox import Outbox
 from tau.runtime.protocol.requests import InputLine
+from tau.runtime.protocol.responses import unexpected_failure
 from tau.wire.jsonrpc import (
     INTERNAL_ERROR,
     PARSE_ERROR,
@@ -128,8 +129,7 @@ class Server:
         try:
             return self._handle(line)
         except Exception as error:
-            logger.exception("unexpected error in a line")
-            self._respond_error(None, INTERNAL_ERROR, f"Internal error: {type(error).__name__}: {error}")
+            self._respond_error(None, INTERNAL_ERROR, unexpected_failure("a line", error))
             return False
 
     def _handle(self, line: InputLine) -> bool:
@@ -219,8 +219,7 @@ class Server:
         if isinstance(error, AcpError):
             self._respond_error(id, *_parts(error))
             return
-        logger.error("unexpected error in %s", method, exc_info=error)
-        self._respond_error(id, INTERNAL_ERROR, f"Internal error: {type(error).__name__}: {error}")
+        self._respond_error(id, INTERNAL_ERROR, unexpected_failure(method, error))
 
     def _respond_error(self, id: Id | None, code: int, message: str, data: Any = None) -> None:
         extra = () if data is None else (data,)

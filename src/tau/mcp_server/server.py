@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
@@ -14,6 +13,7 @@ from tau.mcp_server.protocol import Refused, RequestFacts
 from tau.records.base import UNSET
 from tau.runtime.protocol.outbox import Outbox
 from tau.runtime.protocol.requests import InputLine
+from tau.runtime.protocol.responses import unexpected_failure
 from tau.wire.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -36,7 +36,6 @@ from tau.wire.jsonrpc import (
 if TYPE_CHECKING:
     from tau.runtime.protocol.transport import Transport
 
-logger = logging.getLogger(__name__)
 MAX_OPEN_REQUESTS = 256
 END_OF_INPUT_GRACE_S = 0.5  # for short requests: input may come from a file
 
@@ -157,8 +156,7 @@ class McpServer:
         except Refused as refused:
             line = encode_error(request.id, refused.code, str(refused), refused.data)
         except Exception as error:
-            logger.exception("a request failed in an unforeseen way")
-            line = encode_error(request.id, INTERNAL_ERROR, f"Internal error: {type(error).__name__}")
+            line = encode_error(request.id, INTERNAL_ERROR, unexpected_failure(request.method, error))
         self._outbox.send_line(line)
 
     async def _cancel_all(self) -> None:

@@ -17,7 +17,7 @@ from tau.records.base import MAX_RECEIVED_NESTING, UNSET, BadRecord, Raw, Record
 from tau.records.host_commands import HOST_COMMANDS, PROTOCOL_VERSION, After, Hello, HostCommand
 from tau.records.host_events import Attached, HelloReply, Limits
 from tau.runtime.protocol.requests import InputLine, InvalidLine, parse_envelope
-from tau.runtime.protocol.responses import response
+from tau.runtime.protocol.responses import response, unexpected_failure
 from tau.serve.access import Access
 from tau.serve.attachment import Attachment, EarlyLine
 from tau.serve.greeting import NORMAL, Authenticate, Ending, Greeting, Kind, Refused, check_hello
@@ -368,6 +368,9 @@ class Channel:
         except (TauError, BadRecord) as error:
             self.respond(id, name, error=str(error))
             return False
+        except Exception as error:
+            self.respond(id, name, error=unexpected_failure(f"command {name}", error))
+            return False
         if not asyncio.iscoroutine(reply):
             self.respond(id, name, data=reply)
             return False
@@ -381,7 +384,6 @@ class Channel:
         except TauError as error:
             self.respond(id, name, error=str(error))
         except Exception as error:
-            logger.exception("unexpected error in command %s", name)
-            self.respond(id, name, error=f"Internal error: {type(error).__name__}: {error}")
+            self.respond(id, name, error=unexpected_failure(f"command {name}", error))
         else:
             self.respond(id, name, data=data)

@@ -8,9 +8,6 @@ aborts. It knows no transport: pipes, sockets and WebSockets share it.
 from __future__ import annotations
 
 import asyncio
-import errno
-import logging
-import os
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from types import CoroutineType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, get_type_hints
@@ -21,15 +18,13 @@ from tau.records.commands import Command, HostTool
 from tau.records.messages import Image, Text
 from tau.records.replies import Messages
 from tau.runtime.protocol.requests import InputLine, InvalidLine, Request, is_blank, parse_dialog_answer, parse_request
-from tau.runtime.protocol.responses import response, send_response
+from tau.runtime.protocol.responses import response, send_response, unexpected_failure
 from tau.runtime.session.operations import Operations
 from tau.wire.dialect import Dialect
 from tau.wire.dialects import DEFAULT
 
 if TYPE_CHECKING:
     from tau.runtime.protocol.responses import ResponseSink
-
-logger = logging.getLogger(__name__)
 
 MAX_CONCURRENT_COMMANDS = 1024
 Handler = TypeVar("Handler", bound=Callable[..., Any])
@@ -217,12 +212,7 @@ class Dispatcher:
             self._respond_with_bug(request.id, request.name, error)
 
     def _respond_with_bug(self, id: bytes, name: str, error: Exception) -> None:
-        if shortage := _shortage(error):  # of the machine, not a bug
-            logger.warning("command %s failed: %s", name, shortage)
-            self._respond(id, name, error=f"{shortage}. Try again later.")
-            return
-        logger.error("unexpected error in command %s", name, exc_info=error)
-        self._respond(id, name, error=f"Internal error: {type(error).__name__}: {error}")
+        self._respond(id, name, error=unexpected_failure(f"command {name}", error))
 
     def _respond(self, id: bytes, name: str, *, data: Any = UNSET, error: str | UnsetType = UNSET) -> None:
         send_response(self._sink, self._dialect, id, name, data, error)
@@ -233,9 +223,3 @@ class Dispatcher:
         assert self._on_first_response is not None
         notify, self._on_first_response = self._on_first_response, None
         notify()
-
-
-def _shortage(error: Exception) -> str:
-    """The system's words if it had no descriptor or thread, also for loading a module that a command needs; else ""."""
-    described = (os.strerror(number) for number in (errno.EMFILE, errno.ENFILE, errno.EAGAIN))
-    return next((words for words in described if isinstance(error, OSError | ImportError) and words in str(error)), "")

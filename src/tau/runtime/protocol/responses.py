@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import logging
+import os
 from collections.abc import Iterator
 from functools import cache
 from itertools import chain
@@ -10,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tau.records.base import UNSET, SplicedList, UnsetType, encode, wire_json
 from tau.records.replies import Messages, SessionState
 from tau.wire.dialect import Dialect
+
+logger = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
 
@@ -56,3 +61,18 @@ def _success(name: str) -> bytes:
 
 def _failure(name: str, error: str) -> bytes:
     return b'"type":"response","command":%b,"success":false,"error":%b' % (encode(name), encode(error))
+
+
+def unexpected_failure(what: str, error: Exception) -> str:
+    """The error message for an exception that no handler foresees: a shortage of the machine, or a bug. It is logged."""
+    if words := _shortage(error):
+        logger.warning("%s failed: %s", what, words)
+        return f"{words}. Try again later."
+    logger.error("unexpected error in %s", what, exc_info=error)
+    return f"Internal error: {type(error).__name__}: {error}"
+
+
+def _shortage(error: Exception) -> str:
+    """The system's words if it had no descriptor or thread, also for loading a module that a command needs; else ""."""
+    described = (os.strerror(number) for number in (errno.EMFILE, errno.ENFILE, errno.EAGAIN))
+    return next((words for words in described if isinstance(error, OSError | ImportError) and words in str(error)), "")
