@@ -572,6 +572,21 @@ def test_importing_tau_extension_loads_nothing_else() -> None:
     assert loaded.split() == ["tau.extension"]
 
 
+def test_no_path_is_asked_whether_it_exists() -> None:
+    """Before Python 3.14, `Path.exists()` raises OSError for a folder that may not be entered; os.path.exists does not.
+
+    The entries of os.scandir have methods with the same names.
+    """
+    assert [
+        f"{module.path}:{node.lineno} {node.func.attr}"
+        for module in MODULES
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        if node.func.attr in {"exists", "is_dir", "is_file", "is_symlink"} and not node.args
+        if not (isinstance(node.func.value, ast.Name) and node.func.value.id == "entry")
+    ] == []
+
+
 def test_there_is_one_version() -> None:
     assert tau.__version__ == _pyproject()["project"]["version"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import pty
@@ -174,6 +175,13 @@ def test_a_folder_that_cannot_be_written_to_is_reported(tmp_path: Path) -> None:
     written(folder, "models.json", json.dumps({"providers": silent()}))
     folder.chmod(0o500)
     assert f"{folder}: not writable" in doctor(folder, ANTHROPIC_API_KEY="k").stdout
+
+
+def test_a_folder_that_cannot_be_looked_into_is_reported(tmp_path: Path) -> None:
+    folder = tmp_path / ("x" * 300)
+    done = doctor(tmp_path, PI_CODING_AGENT_DIR=str(folder))
+    assert (done.returncode, done.stderr) == (1, "")
+    assert f"  !! {folder}: {os.strerror(errno.ENAMETOOLONG)}" in done.stdout
 
 
 def test_to_pi_it_is_not_a_command_and_no_prompt_either(tmp_path: Path) -> None:

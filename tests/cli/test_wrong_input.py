@@ -32,6 +32,7 @@ class Wrong(NamedTuple):
     piped: str | None = None
 
 
+LONG = "x" * 300
 DEMO = ("-p", "--model", "demo")
 BAD_PROVIDER = {"agent/models.json": json.dumps({"providers": {"mine": {**LAB, "models": [{"id": "m"}]}}}, indent=1)}
 SESSION = '{"type": "session", "version": 3, "id": "a", "timestamp": "2026-01-01T00:00:00.000Z", "cwd": "/"}\n'
@@ -188,6 +189,14 @@ CASES = {
     "an export of nothing": Wrong(["--export", "--continue"], "There is no session of this project to export."),
     "an export of an unknown id": Wrong(["--export", "01a1"], "No session found matching '01a1'"),
     "an export of a file that is missing": Wrong(["--export", "a.jsonl"], "Cannot open session"),
+    # The system refuses even to look for these.
+    "a session in a folder with too long a name": Wrong(
+        [*DEMO, "--session", f"{LONG}/a", "hi"], f"Cannot begin a session at {{work}}/{LONG}/a: {{work}}/{LONG}: "
+    ),
+    "an export of too long a name": Wrong(["--export", LONG], f"No session found matching '{LONG}'"),
+    "a fleet in a folder with too long a name": Wrong(
+        ["fleet", "status", LONG], f"{LONG} is not the folder of a fleet", program="tau"
+    ),
     # Words that are commands.
     "pi install without a source": Wrong(["install"], "the following arguments are required: SOURCE"),
     "pi list with more": Wrong(["list", "x"], "unrecognized arguments: x"),

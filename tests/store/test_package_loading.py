@@ -161,6 +161,11 @@ def test_a_missing_package_is_told_and_left_out(place: Path) -> None:
     ]
 
 
+def test_a_package_at_a_path_that_the_system_refuses_is_told(place: Path) -> None:
+    long = "x" * 300
+    assert names(place, [f"./{long}"]) == ({}, [f"./{long}: there is no {place / 'agent' / long}"])
+
+
 def test_an_entry_that_is_no_package_is_told(place: Path) -> None:
     used, problems = names(place, [1, {"extensions": []}, "git:example.org/../x/y"])
     assert used == {}

@@ -166,7 +166,7 @@ def _files(folder: Path) -> Iterator[Finding]:
     yield from _checked(folder / "settings.json", _settings(folder / "settings.json"))
     yield from _checked(folder / "models.json", _models_file(folder / "models.json"))
     yield from _checked(folder / "auth.json", _auth(folder / "auth.json"))
-    if (folder / "mcp.json").exists():
+    if os.path.exists(folder / "mcp.json"):
         yield from _mcp(folder / "mcp.json")
 
 
@@ -187,7 +187,7 @@ def _mcp(path: Path) -> Iterator[Finding]:
 
 def _checked(path: Path, mistakes: Iterable[Finding]) -> Iterator[Finding]:
     found = list(mistakes)
-    if not path.exists():
+    if not os.path.exists(path):
         yield Finding(NOTE, f"{path.name}: not found (optional)")
     elif not any(finding.mark == WRONG for finding in found):
         yield Finding(FINE, path.name)
@@ -287,7 +287,15 @@ def _misspelt(path: Path, place: str, entry: Any, kind: type[Record], more: tupl
 
 def _folders(agent: Path) -> Iterator[Finding]:
     for folder in (agent, Path(tempfile.gettempdir()), Path(working_folder())):
-        there = next(parent for parent in (folder, *folder.parents) if parent.exists())
+        try:
+            folder.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            there = next(parent for parent in folder.parents if os.path.exists(parent))
+        except OSError as error:
+            yield Finding(WRONG, f"{folder}: {error.strerror}")
+            continue
+        else:
+            there = folder
         if os.access(there, os.W_OK | os.X_OK):
             yield Finding(FINE, f"{folder}" if there == folder else f"{folder} (will be created)")
         else:

@@ -55,7 +55,7 @@ def _state(one: ConfiguredPackage, locked: Mapping[str, LockEntry]) -> Iterator[
 
 
 def _copies(modules: Path) -> Iterator[str]:
-    return (f"{scope}/{name}" for scope in PI_SCOPES for name in PI_MODULES if (modules / scope / name).exists())
+    return (f"{scope}/{name}" for scope in PI_SCOPES for name in PI_MODULES if os.path.exists(modules / scope / name))
 
 
 def _node(one: ConfiguredPackage, wanted: str, node: Version | None) -> Iterator[tuple[bool, str]]:

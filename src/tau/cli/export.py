@@ -51,7 +51,7 @@ def _source(arguments: ParsedArguments) -> tuple[Path, str | None]:
     out = next(iter(words), None)
     path = Path(named).expanduser()
     is_last = named in LAST or "continue" in flags
-    if not is_last and (path.exists() or "/" in named or "\\" in named or "." in named):
+    if not is_last and (os.path.exists(path) or "/" in named or "\\" in named or "." in named):
         return path, out
     # Only an id or --continue needs the settings, which say where sessions are.
     from tau.cli.sessions import session_folder

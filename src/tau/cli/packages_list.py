@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ def run_list(arguments: Namespace, folders: Folders) -> int:
 
 def package_row(one: ConfiguredPackage, locked: dict[str, LockEntry]) -> dict[str, Any]:
     folder = one.folder()
-    is_there = folder.exists()
+    is_there = os.path.exists(folder)
     return {
         "source": one.text,
         "scope": one.scope,
@@ -74,7 +75,7 @@ def head_commit(folder: Path) -> str | None:
             return head[:12]
         name = head.removeprefix("ref: ")
         loose = folder / ".git" / name
-        if loose.exists():
+        if os.path.exists(loose):
             return read_small(loose).decode().strip()[:12]
         for line in read_small(folder / ".git" / "packed-refs").decode().splitlines():
             if line.endswith(f" {name}"):

@@ -29,7 +29,7 @@ def main(arguments: ParsedArguments) -> int:
 
 
 def _trust(file: TrustFile, project: Path) -> int:
-    if not project.is_dir():
+    if not os.path.isdir(project):
         raise UsageError(f"{project} is not a folder")
     if Path(os.path.realpath(file.path)).is_relative_to(project):
         raise UsageError(f"{file.path} is inside this project, so it cannot be used to trust it. Use --approve.")

@@ -7,6 +7,7 @@ files use relative imports.
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +28,7 @@ def load_setup(path: str, modules: Mapping[str, str]) -> Callable[[Any], Any]:
 
     `modules` has the SHA-256 of every file that may be imported, by path.
     """
-    file = Path(path) / "__init__.py" if Path(path).is_dir() else Path(path)
+    file = Path(path) / "__init__.py" if os.path.isdir(path) else Path(path)
     spec = _spec(MODULE_NAME, file, modules)
     module = module_from_spec(spec)
     sys.modules[MODULE_NAME] = module
@@ -111,6 +112,6 @@ class PackageFinder:
         last = fullname.rpartition(".")[2]
         for folder in map(Path, path):
             for file in (folder / last / "__init__.py", folder / f"{last}.py"):
-                if file.is_file():
+                if os.path.isfile(file):
                     return _spec(fullname, file, self._modules)
         return None

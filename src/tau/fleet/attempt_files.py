@@ -39,7 +39,7 @@ def _sync(path: Path, *, private: bool = False) -> None:
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         if private:
-            os.fchmod(handle, 0o700 if path.is_dir() else 0o600)
+            os.fchmod(handle, 0o700 if os.path.isdir(path) else 0o600)
         os.fsync(handle)
     finally:
         os.close(handle)
@@ -51,7 +51,7 @@ def copy_files(work: Path, patterns: Sequence[str], to: Path) -> None:
     for pattern in patterns:
         for found in work.glob(pattern):
             # A link of the agent may lead out of its folder, to files that it could not read itself.
-            if found.is_file() and found.resolve().is_relative_to(inside) and not found.is_symlink():
+            if os.path.isfile(found) and found.resolve().is_relative_to(inside) and not os.path.islink(found):
                 copy = to / found.relative_to(work)
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(found, copy)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -40,7 +41,7 @@ async def resolve_bases(tasks: Sequence[NamedTask], mirrors: Path) -> dict[str, 
         repo, base = task.task.repo, task.task.base
         if repo is None or task.task.workspace in ("copy", "in-place"):
             continue
-        if not is_url(repo) and not Path(repo).is_dir():
+        if not is_url(repo) and not os.path.isdir(repo):
             raise UsageError(f"Task {task.id}: repo {repo}: there is no such folder")
         try:
             if is_url(repo) and repo not in local:

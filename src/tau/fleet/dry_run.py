@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -51,7 +52,7 @@ async def dry_run(tasks: Sequence[NamedTask], config: Mapping[str, Any], out: Pa
 
 def _compared(tasks: Sequence[NamedTask], out: Path, config: Mapping[str, Any]) -> list[str]:
     """Tasks that are not what they were in a fleet that exists."""
-    if not (out / "ledger.db").exists():
+    if not os.path.exists(out / "ledger.db"):
         return []
     with closing(FleetFolder(out.absolute()).ledger(read_only=True)) as ledger:
         begun, ended = ledger.numbers(), ledger.outcomes()

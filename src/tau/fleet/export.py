@@ -48,7 +48,7 @@ def _swebench(folder: FleetFolder) -> Iterator[bytes]:
     """Predictions as SWE-bench's harness reads them."""
     for record in records_of(folder):
         path = folder.attempt(record["id"], record["attempt"]) / "patch.diff"
-        patch = path.read_text(errors="replace") if path.exists() else ""
+        patch = path.read_text(errors="replace") if os.path.exists(path) else ""
         line = {"instance_id": record["id"], "model_name_or_path": record["model"], "model_patch": patch}
         yield json.dumps(line).encode() + b"\n"
 

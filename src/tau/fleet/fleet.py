@@ -283,7 +283,7 @@ class Fleet:
         """Workers know the user's models, and nothing else of their folder; keys come from the environment."""
         to.mkdir(parents=True, exist_ok=True, mode=0o700)
         source = agent_dir() / "models.json"
-        if source.exists():
+        if os.path.exists(source):
             shutil.copyfile(source, to / "models.json")
 
     def _write_about(self) -> None:

@@ -36,7 +36,7 @@ class FleetFolder:
     def ledger(self, *, read_only: bool = False) -> Ledger:
         """Raises UsageError if there is none, or it cannot be used."""
         path = self.path / "ledger.db"
-        if read_only and not path.exists():
+        if read_only and not os.path.exists(path):
             raise UsageError(f"{self.path} is not the folder of a fleet: it has no ledger.db.")
         try:
             return Ledger(path, read_only=read_only)
@@ -47,7 +47,7 @@ class FleetFolder:
     def view(self) -> Iterator[LedgerView]:
         """The ledger for those who only look. Raises UsageError if there is none, or it cannot be read."""
         path = self.path / "ledger.db"
-        if not path.exists():
+        if not os.path.exists(path):
             raise UsageError(f"{self.path} is not the folder of a fleet: it has no ledger.db.")
         try:
             view = LedgerView(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 from pathlib import Path
 
@@ -20,7 +21,7 @@ async def mirrored(folder: Path, url: str, commit: str | None = None, *, refresh
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     path = folder / f"{hashlib.sha256(url.encode()).hexdigest()[:24]}.git"
     async with locked(folder / "locks", url):
-        if not path.exists():
+        if not os.path.exists(path):
             draft = path.with_suffix(".partial")
             shutil.rmtree(draft, ignore_errors=True)
             await git(str(folder), "clone", "--quiet", "--bare", "--", url, str(draft))

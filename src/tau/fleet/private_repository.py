@@ -94,7 +94,7 @@ async def private_repository(
     place.mkdir(mode=0o700)
     try:
         paths = await _git_paths(folder)
-        if (index := paths["index"]).exists():
+        if os.path.exists(index := paths["index"]):
             for path in [index, *index.parent.glob("sharedindex.*")]:
                 shutil.copy2(path, place)  # with its time, by which git knows which entries it must compare
         env = {"GIT_INDEX_FILE": str(place / "index")}
@@ -134,7 +134,7 @@ def _make_git_directory(
     (place / "HEAD").write_text(f"{base}\n")
     (place / "config").write_bytes(_as_config(settings))
     for name in INFO_FILES:
-        if paths[name].is_file():
+        if os.path.isfile(paths[name]):
             shutil.copyfile(paths[name], place / name)
     return {
         "HOME": str(place / "home"),

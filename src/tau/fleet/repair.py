@@ -7,6 +7,7 @@ that of the last attempt of its task, unless it failed: a failure may have been 
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -41,12 +42,12 @@ class Known(NamedTuple):
 def repair(folder: FleetFolder, *, always: bool = False) -> Repaired | None:
     """None if the ledger is sound and nothing was done. Raises UsageError if another process works on the folder."""
     path = folder.path / "ledger.db"
-    if not (path.exists() or folder.task_copies.exists()):
+    if not (os.path.exists(path) or os.path.exists(folder.task_copies)):
         raise UsageError(f"{folder.path} is not the folder of a fleet.")
     with folder.locked():
-        if path.exists() and is_sound(path) and not always:
+        if os.path.exists(path) and is_sound(path) and not always:
             return None
-        left = salvage(path) if path.exists() else Salvaged([], [], [])
+        left = salvage(path) if os.path.exists(path) else Salvaged([], [], [])
         tasks = _tasks(folder, left)
         results = _results(folder, left, tasks)
         attempts = _attempts(folder, left)
@@ -87,10 +88,10 @@ def _fill(
 
 def _set_aside(path: Path) -> Path | None:
     """Rename the ledger and the files that SQLite keeps beside it."""
-    if not path.exists():
+    if not os.path.exists(path):
         return None
     number = 1
-    while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
+    while os.path.exists(aside := path.with_name(f"{path.name}.damaged-{number}")):
         number += 1
     for ending in ("-wal", "-shm"):
         with suppress(FileNotFoundError):
@@ -134,7 +135,7 @@ def _last_result(folder: FleetFolder, task: str) -> Result | None:
 def _attempts(folder: FleetFolder, left: Salvaged) -> dict[tuple[str, int], float]:
     """All numbers that were used, so that none is used again, with what they cost."""
     found = {(task, number): cost for task, number, cost in left.attempts}
-    for task in sorted(entry.name for entry in folder.tasks.iterdir()) if folder.tasks.exists() else ():
+    for task in sorted(entry.name for entry in folder.tasks.iterdir()) if os.path.exists(folder.tasks) else ():
         for number, _ in _numbers(folder.tasks / task):
             result = read_result(folder.attempt(task, number) / "result.json")
             cost = result.cost if result is not None else 0.0

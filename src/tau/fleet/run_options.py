@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import random
 from collections.abc import Mapping
 from pathlib import Path
@@ -129,7 +130,7 @@ def _fill(fields: dict[str, Any], field: str, value: Any) -> None:
 
 
 def _absolute(path: str) -> str:
-    return path if "://" in path or not Path(path).exists() else str(Path(path).absolute())
+    return path if "://" in path or not os.path.exists(path) else str(Path(path).absolute())
 
 
 def selection(given: argparse.Namespace) -> Selection:

@@ -40,11 +40,11 @@ class Lost:
     @property
     def has_set_up(self) -> bool:
         """True if its `setup` has ended."""
-        return (self._draft / "setup.log").exists() or self.prompts > 0
+        return os.path.exists(self._draft / "setup.log") or self.prompts > 0
 
     def copy_to(self, draft: Path) -> None:
         for name in ("session.jsonl", "setup.log"):
-            if (self._draft / name).exists():
+            if os.path.exists(self._draft / name):
                 shutil.copyfile(self._draft / name, draft / name)
 
 
@@ -57,7 +57,7 @@ async def take_over(order: Order, root: Path) -> Lost | None:
         work = Path((draft / WORK_FOLDER).read_text())
     except OSError:
         return None
-    if not work.is_dir() or not (draft / "session.jsonl").exists():
+    if not os.path.isdir(work) or not os.path.exists(draft / "session.jsonl"):
         return None
     return await asyncio.to_thread(_when_unused, root, order, draft, work)
 

@@ -83,7 +83,7 @@ class WorkFolder:
     def _has_repository(self) -> bool:
         """An empty `.git` is left of a sandbox that was killed: git would search for a repository above the folder."""
         mark = self.path / ".git"
-        return mark.is_file() or (mark / "HEAD").exists()
+        return os.path.isfile(mark) or os.path.exists(mark / "HEAD")
 
     async def _head(self) -> str:
         return (await git_in(self.path, "rev-parse", "HEAD")).decode().strip()

@@ -177,7 +177,7 @@ class Credentials:
         self.reload_if_loaded()
 
     def _remove(self, kind: Kind, matches: Callable[[Stored], bool]) -> int:
-        if not self._path(kind).exists():
+        if not os.path.exists(self._path(kind)):
             return 0
         with locked(self._path(kind)):
             all_of_them = self._read(kind)

@@ -91,7 +91,7 @@ def with_live(
 
 def has_file(live: LiveSession) -> bool:
     path = live.handle.log.path
-    return path is not None and path.exists()
+    return path is not None and os.path.exists(path)
 
 
 def live_row(live: LiveSession) -> HostSessionRow:

@@ -142,7 +142,7 @@ def _keep_fresh(held: HeldLock, done: threading.Event) -> None:
 def make_folder(path: Path) -> None:
     """Create a private folder, with private parents where they are missing."""
     missing = []
-    while not path.exists():
+    while not os.path.exists(path):
         missing.append(path)
         path = path.parent
     for folder in reversed(missing):
@@ -154,7 +154,7 @@ def replace_file(path: Path, data: bytes, mode: int | None = None) -> None:
     """Replace a file atomically and keep its mode, or set this one. If `path` is a link, its target is replaced."""
     target = Path(os.path.realpath(path))
     if mode is None:
-        mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
+        mode = target.stat().st_mode & 0o777 if os.path.exists(target) else 0o600
     draft = target.with_name(f".{target.name}.{os.urandom(4).hex()}")
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:

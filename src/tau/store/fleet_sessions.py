@@ -61,7 +61,7 @@ def _running(out: Path) -> Iterator[FleetSession]:
             view.close()
         for one in attempts:
             session = out / "tasks" / one.task / f"{one.number}.partial" / "session.jsonl"
-            if session.exists():
+            if os.path.exists(session):
                 yield FleetSession(out, one.task, one.number, session)
 
 

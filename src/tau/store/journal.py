@@ -189,7 +189,7 @@ class Journal:
         """Open the same file again, even if it was moved, and without O_APPEND."""
         assert self._handle is not None
         link = Path(f"/proc/self/fd/{self._handle}")
-        handle = self._disk.open(link if link.exists() else self.path, os.O_RDWR)
+        handle = self._disk.open(link if os.path.exists(link) else self.path, os.O_RDWR)
         if not os.path.samestat(os.fstat(handle), os.fstat(self._handle)):
             os.close(handle)
             raise FileNotFoundError(2, "the session file was deleted", str(self.path))

@@ -263,7 +263,7 @@ class Keys:
         default = (
             Path(self._environment.get("HOME", "")) / ".config" / "gcloud" / "application_default_credentials.json"
         )
-        return (Path(named) if named else default).is_file()
+        return os.path.isfile(named or default)
 
 
 def _is_key(entry: Any) -> bool:

@@ -5,6 +5,7 @@ tau reads it for the host: Node would have to load OpenSSL to check digests, whi
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -24,7 +25,7 @@ def cached_code(modules: Mapping[str, str], agent_dir: str, version: str) -> dic
     """
     folder = Path(agent_dir, "cache", "typescript")
     found: dict[str, str] = {}
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         return found
     room = MAX_BYTES
     for path, digest in modules.items():

@@ -83,7 +83,7 @@ class ChangedFiles(ProjectFiles):
 
     def names(self, path: Path) -> list[str]:
         place = self.place(path)
-        found = set(super().names(place)) if place is not None and place.is_dir() else set()
+        found = set(super().names(place)) if place is not None and os.path.isdir(place) else set()
         found |= {changed.relative_to(path).parts[0] for changed in self._below(path)}
         return [name for name in found if path / name not in self._places or self.exists(path / name)]
 

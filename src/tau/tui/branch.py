@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from tau.store.files import read_small
@@ -44,10 +45,10 @@ def _find_head(folder: Path) -> Path | None:
     for parent in (folder, *folder.parents):
         git = parent / ".git"
         try:
-            if git.is_file():  # a work tree or a submodule: the file names the folder
+            if os.path.isfile(git):  # a work tree or a submodule: the file names the folder
                 target = _read(git).removeprefix("gitdir:").strip()
                 return parent / target / "HEAD"
-            if git.is_dir():
+            if os.path.isdir(git):
                 return git / "HEAD"
         except (OSError, ValueError):  # a name with NUL
             return None

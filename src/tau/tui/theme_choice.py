@@ -68,7 +68,7 @@ class ThemeChoice:
         """The theme files by the names of their themes."""
         found: dict[str, Path] = {}
         for place in self._places():
-            for path in sorted(place.glob("*.json")) if place.is_dir() else [place] * place.is_file():
+            for path in sorted(place.glob("*.json")) if os.path.isdir(place) else [place] * os.path.isfile(place):
                 theme, _ = _read(path)
                 if theme is not None:
                     found[theme.name] = path

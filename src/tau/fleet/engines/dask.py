@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import os
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -81,7 +82,7 @@ class DaskEngine:
         """The watch comes first, so that no loss is missed."""
         self._client.subscribe_topic(self._topic, self._receive)
         models = self._place.root / "agent" / "models.json"
-        data = models.read_bytes() if models.exists() else b""
+        data = models.read_bytes() if os.path.exists(models) else b""
         await self._client.register_plugin(FleetWatch(self._topic, self._client.id))
         place = self._place
         plugin = FleetWorker(self._topic, place.per_worker, place.memory, data, orphans=place.orphans)

@@ -7,6 +7,7 @@ told to the coordinator, which gives the attempts to other workers.
 from __future__ import annotations
 
 import asyncio
+import os
 import tempfile
 import uuid
 from collections.abc import AsyncIterator
@@ -80,7 +81,7 @@ class RayEngine:
         except (RayError, OSError, RuntimeError, ValueError) as error:
             raise UsageError(f"--engine ray:{self._address}: {error}") from None
         models = self._place.root / "agent" / "models.json"
-        data = models.read_bytes() if models.exists() else b""
+        data = models.read_bytes() if os.path.exists(models) else b""
         for node in [node for node in ray.nodes() if node["Alive"]]:
             for _ in range(1 if self._address else self._place.count):
                 self._add(node, data)

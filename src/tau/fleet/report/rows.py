@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from html import escape
@@ -101,7 +102,7 @@ def details(result: Result, folder: FleetFolder) -> str:
     facts += [("Base", result.base or ""), *result.labels.items()]
     listed = "".join(f"<div><dt>{text(name)}</dt><dd>{text(value)}</dd></div>" for name, value in facts if value)
     link = f"tasks/{result.id}/{result.attempt}/"
-    files = f'<p><a href="{escape(link)}">Files of attempt {result.attempt}</a></p>' if attempt.is_dir() else ""
+    files = f'<p><a href="{escape(link)}">Files of attempt {result.attempt}</a></p>' if os.path.isdir(attempt) else ""
     return "".join([*parts, f"<dl>{listed}</dl>", files])
 
 

@@ -8,6 +8,7 @@ fails.
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -120,7 +121,7 @@ class RunSummary:
             cost=self.usage.cost.total,
             turns=self.turns,
             duration_ms=round((time.monotonic() - self._since) * 1000),
-            session_file=str(path) if path is not None and path.exists() else UNSET,
+            session_file=str(path) if path is not None and os.path.exists(path) else UNSET,
             exit_code=code,
             output=self.output.value if self.output is not None else UNSET,
             limit=self.exceeded.limit if self.exceeded is not None else UNSET,

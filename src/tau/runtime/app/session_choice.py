@@ -55,12 +55,22 @@ def _path_of(folder: Path, wanted: SessionTarget, cwd: str) -> Path | None:
         return None
     if "/" in named or "\\" in named or named.endswith(".jsonl"):
         path = absolute(cwd, named)
-        if not path.parent.is_dir():
-            raise UsageError(f"Cannot begin a session at {path}: there is no folder {path.parent}.")
-        if wanted.copy_of is not None and not path.exists():
+        if not os.path.isdir(path.parent):
+            raise UsageError(f"Cannot begin a session at {path}: {_why_no_folder(path.parent)}.")
+        if wanted.copy_of is not None and not os.path.exists(path):
             raise UsageError(f"Cannot fork: there is no session {path}.")
         return path
     return session_by_id(folder, named, cwd)
+
+
+def _why_no_folder(path: Path) -> str:
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except OSError as error:
+        return f"{path}: {error.strerror}"
+    return f"there is no folder {path}"
 
 
 def session_by_id(folder: Path, prefix: str, cwd: str) -> Path:

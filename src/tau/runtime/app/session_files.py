@@ -124,7 +124,7 @@ class SessionFiles:
         def copied() -> Path:
             open_session(source)  # raises if it is not a session
             target = folder / source.name
-            if target.exists():
+            if os.path.exists(target):
                 if os.path.samefile(target, source) or target.read_bytes() == source.read_bytes():
                     return target
                 raise CommandError(f"{target} exists already, with another content.")

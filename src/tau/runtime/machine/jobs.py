@@ -56,7 +56,7 @@ class ProcessLauncher:
         self.sandbox = sandbox
         self._supervisor: Supervisor | None = None
         self._failures = 0  # supervisors in a row that ended without starting a command
-        can = sys.platform == "linux" and sys.executable and not hasattr(sys, "frozen") and program.is_file()
+        can = sys.platform == "linux" and sys.executable and not hasattr(sys, "frozen") and os.path.isfile(program)
         self._groups = not can  # process groups: the only back end here, or the only one that has worked
         self._leave: Callable[[], object] = _nothing
         self._start_lock = threading.Lock()

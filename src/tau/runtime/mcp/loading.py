@@ -76,7 +76,7 @@ def _given_files(sources: McpSources, problems: list[str]) -> list[McpFile]:
         path = sources.cwd / os.path.expanduser(name)
         scope: Scope = "project" if os.path.realpath(path).startswith(tree) else "user"
         files = _read(path, scope, None, problems)
-        if not files and not path.exists():
+        if not files and not os.path.exists(path):
             problems.append(f"--mcp-config {name}: there is no such file.")
         found += files
     return found

@@ -34,7 +34,7 @@ class Tokens:
 
     def entry(self, config: ServerConfig) -> dict[str, Any] | None:
         """The stored login of a server at its address. Blocks."""
-        if not config.url or not self.path.exists():
+        if not config.url or not os.path.exists(self.path):
             return None
         return _entry_for(config, AuthFile(self.path).read())
 
@@ -93,7 +93,7 @@ class Tokens:
 
     def remove(self, name: str) -> bool:
         """Blocks. Raises BadRecord or OSError."""
-        if not self.path.exists() or name not in AuthFile(self.path).load():
+        if not os.path.exists(self.path) or name not in AuthFile(self.path).load():
             return False
         AuthFile(self.path).change(name, None)
         return True

@@ -122,7 +122,7 @@ def read(folder: Path) -> dict[str, RecordedExchange]:
     try:
         files = sorted(folder.glob("*.json"))
         if not files:
-            problem = "there are no recordings in it" if folder.is_dir() else "there is no such folder"
+            problem = "there are no recordings in it" if os.path.isdir(folder) else "there is no such folder"
             raise UsageError(f"--replay {folder}: {problem}.")
         return {file.name: decode(RecordedExchange, file.read_bytes()) for file in files}
     except OSError as error:

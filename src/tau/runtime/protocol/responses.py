@@ -64,7 +64,7 @@ def _failure(name: str, error: str) -> bytes:
 
 
 def unexpected_failure(what: str, error: Exception) -> str:
-    """The error message for an exception that no handler foresees: a shortage of the machine, or a bug. It is logged."""
+    """The error message for an exception that no handler foresees, which is logged: a shortage, or a bug."""
     if words := _shortage(error):
         logger.warning("%s failed: %s", what, words)
         return f"{words}. Try again later."

@@ -37,7 +37,7 @@ class Page:
 
     async def index(self, request: Request) -> Response:
         path = self._folder / INDEX
-        if path.is_file():
+        if os.path.isfile(path):
             return _reply(request, path.read_bytes(), "text/html; charset=utf-8")
         return Response(NO_PAGE, media_type="text/html; charset=utf-8")
 
@@ -45,7 +45,7 @@ class Page:
         name = request.path_params["name"]
         path = self._folder / name
         known = "/" not in name and "\\" not in name and not name.startswith(".") and name in self._names()
-        if not known or not path.is_file() or path.is_symlink():
+        if not known or not os.path.isfile(path) or os.path.islink(path):
             return error_reply(404, "There is no such file.")
         kind = TYPES.get(path.suffix) or mimetypes.guess_type(name)[0] or "application/octet-stream"
         content = path.read_bytes()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -39,10 +40,10 @@ class ConfiguredPackage(Value):
     def folder(self) -> Path:
         """Where it is. Older versions of pi installed into npm's global folder."""
         folder = self.layout.folder(self.source)
-        if not isinstance(self.source, NpmSource) or self.scope != "user" or folder.exists():
+        if not isinstance(self.source, NpmSource) or self.scope != "user" or os.path.exists(folder):
             return folder
         older = global_npm_folder()
-        return folder if older is None or not (older / self.source.name).exists() else older / self.source.name
+        return folder if older is None or not os.path.exists(older / self.source.name) else older / self.source.name
 
     def contents(self) -> PackageFolder:
         folder = self.folder()
@@ -53,10 +54,10 @@ class ConfiguredPackage(Value):
     def problem(self) -> str:
         """Say why it cannot be loaded; "" if it can."""
         folder = self.folder()
-        if folder.exists() and (not isinstance(self.source, NpmSource) or self.source.version is None):
+        if os.path.exists(folder) and (not isinstance(self.source, NpmSource) or self.source.version is None):
             return ""
         flag = " -l" if self.scope == "project" else ""
-        if not folder.exists():
+        if not os.path.exists(folder):
             if self.layout.root(self.source) is None:
                 return f"{self.text}: there is no {folder}"
             return f'{self.text} is not installed; run "tau install {self.text}{flag}"'

@@ -33,7 +33,7 @@ def entries_of(package: ConfiguredPackage, place: Path, root: Path | None) -> li
 
 def _paths(path: Path) -> list[ExtensionPath]:
     """A folder in a manifest, or a local folder that is one extension, stands for what is in it."""
-    if path.is_dir():
+    if os.path.isdir(path):
         return expand(path)
     return [ExtensionPath(path)]
 
@@ -61,4 +61,4 @@ def _hint(file: PackageFile) -> str:
 
 def _node_package(one: ExtensionPath, base: Path) -> Path | None:
     """The folder with all modules of an extension for Node. One in Python is a file or a folder of its own."""
-    return base if one.needs_node and base.is_dir() else None
+    return base if one.needs_node and os.path.isdir(base) else None

@@ -47,7 +47,7 @@ class GitFolder:
 
     def commit_id(self) -> str | None:
         """The commit that is checked out; None if that cannot be told."""
-        if not (self.folder / ".git").exists():
+        if not os.path.exists(self.folder / ".git"):
             return None
         with suppress(PackageError):
             return self._ask(self.folder, "rev-parse", "HEAD")
@@ -67,7 +67,7 @@ class GitFolder:
         `before` is called with the new state and its dependencies before it replaces the old one. Returns the
         dependencies; None if the folder has the state already.
         """
-        is_new = not self.folder.exists()
+        is_new = not os.path.exists(self.folder)
         if is_new:
             make_folder(self._root)
         elif not force and (changed := self.changes()):
@@ -91,7 +91,7 @@ class GitFolder:
                 self._prune()
 
     def remove(self) -> None:
-        if self.folder.exists():
+        if os.path.exists(self.folder):
             with self._staged() as staging:  # renamed first: there is never half a folder
                 self.folder.rename(staging / self.folder.name)
         self._marker.unlink(missing_ok=True)
@@ -116,7 +116,7 @@ class GitFolder:
 
     def _update(self, copy: Path) -> bool:
         """Copy the folder and fetch; False if there is nothing new."""
-        was_cut_off = self._marker.exists()
+        was_cut_off = os.path.exists(self._marker)
         copy_tree(self.folder, copy)
         (copy / ".git" / "index.lock").unlink(missing_ok=True)  # of a git that was killed: none works in the copy
         fetch = ("fetch", "--quiet", "--no-recurse-submodules", "--prune", "--no-tags")
@@ -171,4 +171,4 @@ def _dependencies(folder: Path) -> list[str]:
 
 
 def _lacks_dependencies(folder: Path) -> bool:
-    return any(not (folder / "node_modules" / name).exists() for name in _dependencies(folder) if ".." not in name)
+    return any(not os.path.exists(folder / "node_modules" / name) for name in _dependencies(folder) if ".." not in name)

@@ -88,7 +88,7 @@ class Installer:
         """Remove a package. `save` removes it from settings, before its folder. Raises PackageError or OSError."""
         with exclusive(self.layout.base, self._wait):
             self._clean(source)
-            if isinstance(source, NpmSource) and self.layout.folder(source).exists():
+            if isinstance(source, NpmSource) and os.path.exists(self.layout.folder(source)):
                 self._remove_npm(source.name, save)
             else:
                 save()
@@ -142,7 +142,7 @@ class Installer:
 
     def _local(self, source: LocalSource) -> Installation:
         folder = self.layout.folder(source)
-        if not folder.exists():
+        if not os.path.exists(folder):
             raise PackageError(f"There is no {folder}.")
         return Installation(folder)
 
@@ -248,7 +248,7 @@ class Installer:
             self._write_next(source, new)
             self._expect(UpcomingChange(folders={repository.folder: copy}))
 
-        if not repository.folder.exists():
+        if not os.path.exists(repository.folder):
             self._ignore_repositories()
         packages = repository.install(allowed_scripts, force=force, before=announce)
         if packages is None and source.identity not in read_lock(self.layout.lock_file):
@@ -261,7 +261,7 @@ class Installer:
     def _ignore_repositories(self) -> None:
         """Let git ignore the folder of repositories, as pi does."""
         file = self.layout.git / ".gitignore"
-        if not file.exists():
+        if not os.path.exists(file):
             make_folder(file.parent)
             self._expect(UpcomingChange(files={file: IGNORED_BY_GIT.encode()}))
             file.write_text(IGNORED_BY_GIT)

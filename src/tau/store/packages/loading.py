@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -67,7 +68,7 @@ class _Collector:
             return
         contents = where.contents()
         whole = where.layout.root(where.source) is None and (
-            contents.root.is_file() or (one.filters is None and not contents.has_resources())
+            os.path.isfile(contents.root) or (one.filters is None and not contents.has_resources())
         )
         files = {"extensions": {str(contents.root): True}} if whole else contents.files(one.filters, self._kinds)
         if any(files.values()):

@@ -104,7 +104,7 @@ class NpmRoot:
         plan = staging / "plan"  # not in the copy: npm would take its new lock file for what is installed
         plan.mkdir(mode=0o700)
         for name in PLANNED:
-            if (self._root / name).is_file():
+            if os.path.isfile(self._root / name):
                 shutil.copy2(self._root / name, plan / name)
         prepare_root(plan)
         known = read_packages(plan)
@@ -118,14 +118,14 @@ class NpmRoot:
         check_scripts(state.packages, allowed_scripts)
         copy = self.copy(state.staging)
         for name in PLANNED:
-            if (state.plan / name).is_file():
+            if os.path.isfile(state.plan / name):
                 shutil.copy2(state.plan / name, copy / name)
         self._install(copy, ())
         run_scripts(self._program, copy, allowed_scripts)
 
     def copy(self, staging: Path) -> Path:
         copy = staging / "npm"
-        if self._root.is_dir():
+        if os.path.isdir(self._root):
             copy_tree(Path(os.path.realpath(self._root)), copy)
         else:
             copy.mkdir(mode=0o700)
@@ -166,9 +166,9 @@ class NpmRoot:
 
 def prepare_root(root: Path) -> None:
     """Write the files that pi expects in a root, unless they are there."""
-    if not (root / ".gitignore").exists():
+    if not os.path.exists(root / ".gitignore"):
         (root / ".gitignore").write_text(IGNORED_BY_GIT)
-    if not (root / "package.json").exists():
+    if not os.path.exists(root / "package.json"):
         (root / "package.json").write_text(json.dumps({"name": "pi-extensions", "private": True}, indent=2))
 
 
@@ -202,7 +202,7 @@ def run_scripts(program: NpmProgram, folder: Path, allowed: Sequence[str]) -> No
         return
     for name in allowed:
         path = folder / "node_modules" / name
-        if path.is_dir():
+        if os.path.isdir(path):
             make_independent(path)
     words = ("rebuild", *allowed, "--prefix", str(folder), "--ignore-scripts=false", "--foreground-scripts")
     program.run(*words, *COMMON, cwd=folder)

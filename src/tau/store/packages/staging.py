@@ -54,7 +54,7 @@ def _restore(staging: Path) -> None:
 
 def remove_tree(path: Path) -> None:
     """Remove a folder with all that is in it, also if parts of it are read-only."""
-    if path.is_symlink() or path.is_file():
+    if os.path.islink(path) or os.path.isfile(path):
         path.unlink(missing_ok=True)
         return
 
@@ -65,7 +65,7 @@ def remove_tree(path: Path) -> None:
             os.unlink(name) if not os.path.isdir(name) else os.rmdir(name)
 
     shutil.rmtree(path, onerror=retry)
-    if path.exists():
+    if os.path.exists(path):
         shutil.rmtree(path, ignore_errors=True)
 
 
