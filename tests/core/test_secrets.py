@@ -162,6 +162,7 @@ def test_the_longest_secret_is_masked_first() -> None:
         ("https://token@host", "https://***@host"),
         ("https://host/v1?api_key=a&x=1&token=b#end", "https://host/v1?api_key=***&x=1&token=***#end"),
         ("https://me:p@ss@host/v1", "https://***@host/v1"),
+        ("https://host/v1?x?token=b", "https://host/v1?x?token=***"),
         ("", ""),
         ("no address", "no address"),
     ],

@@ -63,6 +63,7 @@ def test_a_variable_that_commands_need_is_not_taken_for_a_secret(name: str) -> N
             "http://user@proxy:3128",
         ),
         *("see https://a.b, then amqps://u:p@host/v", "ssh://git:hush@host", "HTTPS://token@host", "mysql://u:@host"),
+        *("postgres://me:hu/sh@db/x", "redis://:hu#sh@cache", "amqp://u:a/2?3@host:5672/v", "x=1https://u:p@h"),
     ],
 )
 def test_an_address_with_a_user_or_a_password_is_a_secret(value: str) -> None:
@@ -85,6 +86,7 @@ def test_an_address_with_a_user_or_a_password_is_a_secret(value: str) -> None:
             '{"url":"https://x.y","mail":"a@b"}',
             "SFTP://me@h",
         ),
+        *("http://host:8080/user@example.org", "http://[::1]:80/a@b", "http://[::1]/a@b", "http://host:80?a@b"),
     ],
 )
 def test_other_addresses_are_not(value: str) -> None:

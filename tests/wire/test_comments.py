@@ -30,7 +30,7 @@ def test_what_people_write_by_hand_is_understood(text: str, value: Any) -> None:
     assert json.loads(strip_comments(text)) == value
 
 
-@pytest.mark.parametrize("text", ["[1,,]", "[1 /* open", "[1]]", "'a'", "[1 2]"])
+@pytest.mark.parametrize("text", ["[1,,]", "[1 /* open", "[1] /*", "[1] /*/", '["a', '[1] "\\', "[1]]", "'a'", "[1 2]"])
 def test_what_is_wrong_stays_wrong(text: str) -> None:
     with pytest.raises(ValueError):
         json.loads(strip_comments(text))
@@ -63,3 +63,12 @@ def test_decoration_costs_no_time() -> None:
     # In a process of its own: a regular expression that runs wild can only be killed.
     done = subprocess.run([sys.executable, "-c", READ], input=text, stdout=-1, text=True, timeout=60, check=True)
     assert json.loads(done.stdout) == [1, 2, 2, 2, 2, 2]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("piece", ['\\"', "/* ", '"\\\\', "/*/"])
+def test_an_endless_string_or_comment_costs_no_time(piece: str) -> None:
+    text = piece * 300_000
+    done = subprocess.run([sys.executable, "-c", READ], input=text, stdout=-1, text=True, timeout=60, check=True)
+    with pytest.raises(ValueError):
+        json.loads(done.stdout)

@@ -99,7 +99,7 @@ def answer(
     arguments = encode(step.arguments).decode() if step else ""
 
     yield [draft.open("text")]
-    for word in re.findall(r"\s*\S+", text):
+    for word in re.findall(r"\s*\S+", text.rstrip()):
         yield Pause(PAUSE_MS)
         yield [draft.add(0, word)]
     yield [draft.close(0)]

@@ -131,8 +131,8 @@ def key_label(key: str, platform: Platform = "linux") -> str:
 
 def _lines(text: str) -> dict[str, int]:
     """The line of each key of a JSON object; of the last one if a key is there twice, since that one counts."""
-    found = re.finditer(r'"((?:[^"\\]|\\.)*)"\s*:', text)
-    return {match[1]: text.count("\n", 0, match.start()) + 1 for match in found}
+    found = re.finditer(r'"((?:[^"\\]|\\.)*)(?:"(\s*:)?|\\?$)', text)
+    return {match[1]: text.count("\n", 0, match.start()) + 1 for match in found if match[2]}
 
 
 class _Reader:

@@ -16,7 +16,7 @@ TAB_COLUMNS = 4
 MAX_PARAMETERS = 32  # of one SGR sequence
 
 _BREAKS = re.compile("[\u2028\u2029]")
-_LINE_END = re.compile("\r+\n")
+_LINE_END = re.compile("(?<!\r)\r+\n")
 
 
 def one_line(text: str, limit: int = 2000) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
-# Strings match first, so that comment syntax inside a string is kept.
-_COMMENTS = r'(?s)"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/'
-_COMMAS = r'(?s)"(?:\\.|[^"\\])*"|,(?=\s*[}\]])'
+# Strings match first, so that comment syntax inside a string is kept. A string or comment without an end extends to the
+# end of the text: the text is not searched again from each quotation mark in it.
+_COMMENTS = r'(?s)"(?:\\.|[^"\\])*(?:"|\\?\Z)|//[^\n]*|/\*.*?(?:\*/|\Z)'
+_COMMAS = r'(?s)"(?:\\.|[^"\\])*(?:"|\\?\Z)|,(?=\s*[}\]])'
 
 
 def strip_comments(text: str) -> str:
@@ -21,4 +22,6 @@ def blank_comments(text: str) -> str:
 
 def _blank_out(token: re.Match[str]) -> str:
     text = token.group()
-    return text if text.startswith('"') else re.sub(r"[^\n]", " ", text)
+    if text.startswith('"') or (text.startswith("/*") and (len(text) < 4 or not text.endswith("*/"))):
+        return text  # with a comment without an end, the text is not valid
+    return re.sub(r"[^\n]", " ", text)

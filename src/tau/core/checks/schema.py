@@ -24,7 +24,7 @@ from tau.core.text.truncate import MAX_BYTES, MAX_LINES, truncate_text
 from tau.records.base import MAX_RECEIVED_NESTING, BadRecord, parse
 
 Schema = dict[str, Any]
-_NUMBER = r"(?a)[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+_NUMBER = r"(?a)[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
 MAX_VALUE_DEPTH = 64
 MAX_SCHEMA_DEPTH = 128  # nested schemas; received JSON cannot be deeper
 MAX_PROBLEMS = 100  # reported per value; a longer list is not read

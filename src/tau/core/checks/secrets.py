@@ -29,7 +29,7 @@ MIN_REVEALING = 4
 MAX_PREFIX = 24
 
 # Not compiled at import: every session imports this module, most never use these.
-_PARAMETER = r"([?&])([^=&#]*)=([^&#]*)"
+_PARAMETER = r"([?&])([^?=&#]*)=([^&#]*)"
 _UNENCODED = r"[A-Za-z0-9_~-]+"
 _WORD = r"(?:[A-Z]?[a-z]{1,12}|[A-Z]{1,12})?[0-9]{0,2}"  # optionally with a number, as in v1 and api03
 _SECRET_WORDS = ("key", "auth", "token", "secret", "cookie", "passw", "credential")

@@ -17,7 +17,7 @@ COMMAND_TIMEOUT_S = 600.0  # for `setup`, and for `check`
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)(?=://|::)")
 URL_SCHEMES = ("https", "http", "ssh", "git", "file")
-SCP_LIKE = re.compile(r"[^/:\s]+@[^/:\s]+:")  # git@host:path
+SCP_LIKE = re.compile(r"[^/:\s@]+(?:@[^/:\s@]+)+:")  # git@host:path
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 

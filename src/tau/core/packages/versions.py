@@ -9,7 +9,7 @@ from typing import Any
 from tau.records.base import Value
 
 _NUMBERS = r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
-_VERSION = re.compile(rf"\s*[v=]*\s*{_NUMBERS}(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?\s*")
+_VERSION = re.compile(rf"\s*(?:[v=]+\s*)?{_NUMBERS}(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?\s*")
 _PARTIAL = re.compile(
     r"(?P<operator>\^|~>?|<=|>=|<|>|=)?\s*[v=]*(?P<major>\d+|[xX*])(?:\.(?P<minor>\d+|[xX*]))?(?:\.(?P<patch>\d+|[xX*])"
     r"(?:-(?P<pre>[0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?)?"
@@ -85,12 +85,12 @@ def parse_range(text: str) -> Range | None:
 def _alternative(text: str) -> list[Comparator] | None:
     if text in _ANY:
         return [Comparator(">=", Version((0, 0, 0)))]
-    ends = re.split(r"\s+-\s+", text)
+    ends = re.split(r"(?<!\s)\s+-\s+", text)
     if len(ends) == 2:
         low, high = _comparators(f">={ends[0]}"), _comparators(f"<={ends[1]}")
         return None if low is None or high is None else low + high
     found: list[Comparator] = []
-    for word in re.sub(r"([\^~<>=]+)\s+", r"\1", text).split():
+    for word in re.sub(r"(?<![\^~<>=])([\^~<>=]+)\s+", r"\1", text).split():
         comparators = _comparators(word)
         if comparators is None:
             return None

@@ -112,7 +112,7 @@ def _takes_files(words: list[Word]) -> bool:
 
 
 def _runs_scripts(name: str) -> bool:
-    return name in SHELLS or re.sub(r"[\d.]+$", "", name) in INTERPRETERS or name in ("source", ".", "make", "gmake")
+    return name in SHELLS or name.rstrip("0123456789.") in INTERPRETERS or name in ("source", ".", "make", "gmake")
 
 
 def unwrapped(command: Command) -> list[Word]:
@@ -183,7 +183,7 @@ def _authors(script: Script, command: Command) -> bool:
         return True
     name = command.words[0].name
     return name in INERT | READERS | DOWNLOADERS | {"printf", "awk", "sed", "perl", "openssl", "find"} or (
-        name in WRAPPERS or re.sub(r"[\d.]+$", "", name) in INTERPRETERS
+        name in WRAPPERS or name.rstrip("0123456789.") in INTERPRETERS
     )
 
 

@@ -17,7 +17,6 @@ from tau.records.base import Value
 
 BLANK = re.compile(r"(?:[ \t]|\\\n)*")
 BLANK_LINES = re.compile(r"(?:[ \t\n]|\\\n)*")
-_PARTING = re.compile(r"(?:[ \t]|\\\n)*[ \t](?:[ \t]|\\\n)*")
 _DELIMITER = re.compile(r"(?:(['\"])([\w.-]+)\1|\\?([\w.-]+))")
 _NUMBER = re.compile(r"-?\d+|0[xX][0-9a-fA-F]+")
 NAME = re.compile(r"[A-Za-z_]\w*")
@@ -55,6 +54,11 @@ class Redirect(Value):
     operator: str
     descriptor: str
     word: Word
+
+
+def _is_parting(gap: str) -> bool:
+    """True for blanks between two words; a line that is continued alone joins them."""
+    return (" " in gap or "\t" in gap) and BLANK.fullmatch(gap) is not None
 
 
 def is_write(redirect: Redirect) -> bool:
@@ -138,7 +142,7 @@ class Parts(ABC):
             gap = self._source[end : child.start]
             if groups and not gap and child.kind in WORDS and groups[-1][0].kind in WORDS:
                 groups[-1].append(child)
-            elif groups and not _PARTING.fullmatch(gap) and not child.kind.endswith("_redirect"):
+            elif groups and not _is_parting(gap) and not child.kind.endswith("_redirect"):
                 if not (groups[-1][-1].kind.endswith("_redirect") and BLANK.fullmatch(gap) and gap):
                     raise NotUnderstood("two words are not parted by blanks")
                 groups.append([child])
@@ -395,7 +399,7 @@ class Parts(ABC):
         if not re.fullmatch(allowed, bare) or re.search(r"(?<![\w-])-[vR](?![\w-])(?!\s+\w+\s)", bare):
             raise NotUnderstood("a test is not understood")
         if opening == "[[" and (comparisons := _COMPARISON.findall(bare)):
-            compared = re.findall(r"(\S+)\s+-(?:eq|ne|lt|le|gt|ge)\s+(\S+)", text)
+            compared = re.findall(r"(?<!\S)(\S+)\s+-(?:eq|ne|lt|le|gt|ge)\s+(\S+)", text)
             if len(compared) != len(comparisons) or "\\" in text:
                 raise NotUnderstood("a test is not understood")
             for sides in compared:

@@ -41,7 +41,8 @@ NOT_SECRET = (
 
 # In URLs with these schemes, a user name without a password is not a secret.
 SSH_SCHEMES = frozenset({"ssh", "git+ssh", "svn+ssh", "sftp", "rsync"})
-_ADDRESS = r'([A-Za-z][\w+.-]*)://([^\s/?#"]+)@'
+# A password may contain what should have been encoded; a port and a path are no password.
+_ADDRESS = r'(?<![\w+.-])([\w+.-]+)://([^\s/?#"]+|[^\s/?#@":\[]*:(?!\d*[/?#])[^\s"@]*)@'
 _BETWEEN_WORDS = r"[^A-Za-z0-9]+|(?<=[a-z0-9])(?=[A-Z])"
 
 

@@ -16,6 +16,7 @@ from tau.records.base import BadRecord, parse
 from tau.runtime.models.selection import ModelSelection
 
 MAX_MESSAGE_BYTES = 300
+MAX_PAGE_HEAD = 4096  # characters of a page, where its title is
 RESPONSE = re.compile(r"([45]\d\d) (.*)", re.DOTALL)  # as llm/http.py writes it
 NO_BODY = "status code (no body)"
 VERBOSE = " (--verbose shows the whole response.)"
@@ -59,8 +60,8 @@ def message_of(body: str) -> str:
     except BadRecord:
         found = None
     if found is None and body.lstrip().startswith("<"):
-        title = re.search(r"(?is)<title[^>]*>(.*?)</title>", body)
-        found = title[1] if title else re.sub(r"(?s)<[^>]*>", " ", body)
+        title = re.search(r"(?is)<title[^>]*>(.*?)</title>", body[:MAX_PAGE_HEAD])
+        found = title[1] if title else re.sub(r"<[^<>]*>", " ", body)
     return shortened(" ".join((body if found is None else found).split()), MAX_MESSAGE_BYTES)
 
 
