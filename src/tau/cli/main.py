@@ -97,10 +97,13 @@ def main(program: str, argv: list[str]) -> int:
         if sys.stdout is None:
             _terminal().complain("Error: the output could not be written: stdout is closed.")
             return FAILED
-        sys.stdout.flush()
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:
+            _discard_output()
         return code
     except BrokenPipeError:  # the reader closed the pipe
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        _discard_output()
         return ANSWERED
     except KeyboardInterrupt:
         return exit_code_of_signal(signal.SIGINT)
@@ -109,6 +112,11 @@ def main(program: str, argv: list[str]) -> int:
         return USAGE
     finally:
         gc.enable()  # also after a failed start: the calling process may continue
+
+
+def _discard_output() -> None:
+    """What is still in the buffer goes nowhere when the process ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _check_first_word(program: str, argv: list[str]) -> None:
