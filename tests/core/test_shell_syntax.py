@@ -16,7 +16,7 @@ import tau
 from tau.core.shell.code import is_plain_sed
 from tau.core.shell.lines import Line
 from tau.core.shell.plain_command import plain
-from tau.core.shell.tree import MAX_BYTES, MAX_DEPTH, MAX_OPERATORS
+from tau.core.shell.tree import MAX_BYTES, MAX_DEPTH, MAX_OPERATORS, CannotParse, parse
 
 WORDS = st.text(st.characters(codec="utf-8", exclude_categories=("Cs",), exclude_characters="\0"), max_size=12)
 NEVER = ["rm -rf x", "rm", "/bin/rm 'a b'", "'rm' x", 'r"m" x', "\\rm x", "r\\\nm x", "r''m", "./rm x", "rm>x"]
@@ -332,6 +332,8 @@ HOSTILE = {
     "code in code": "bash -c " * 5_000,
     "eval": "eval " * 10_000 + "rm",
     "wrappers": "sudo " * 10_000 + "rm",
+    "lines that the parser goes back to": "for i in " + "  \n" * 20_000 + "; do rm; done",
+    "signs that the parser goes back to": "$(( " + "~~a" * 20_000 + " ))",
 }
 
 
@@ -354,6 +356,18 @@ def test_a_hostile_line_is_read_within_limits(kind: str) -> None:
 )
 def test_what_is_beyond_the_limits_is_unclear(kind: str) -> None:
     assert Line(HOSTILE[kind]).unclear
+
+
+@pytest.mark.parametrize("kind", ["lines that the parser goes back to", "signs that the parser goes back to"])
+def test_the_parser_is_stopped_when_it_goes_back_again_and_again(kind: str) -> None:
+    with pytest.raises(CannotParse, match="it takes too long"):
+        parse(HOSTILE[kind])
+
+
+def test_a_long_line_of_ordinary_commands_is_parsed() -> None:
+    text = 'if [ -f a ]; then echo "$x $(ls -la)" | grep foo; fi\n' * 150
+    assert len(parse(text).children) >= 150
+    assert parse("cat > f <<'E'\n" + "some (text) here\n" * 900 + "E\n").kind == "program"
 
 
 @pytest.mark.process

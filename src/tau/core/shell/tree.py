@@ -2,7 +2,7 @@
 
 The library is loaded when the first line is parsed. Its tree is copied into plain nodes. Offsets are byte offsets, so
 the source is kept with one character per byte. tree-sitter takes quadratic time and memory for some hostile inputs,
-so the size of a line, the number of operators in it and the depth of its tree are limited.
+so the size of a line, the number of operators in it, the depth of its tree and how often it is read are limited.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ MAX_BYTES = 64 * 1024
 MAX_OPERATORS = 1000
 MAX_DEPTH = 60
 MAX_NODES = 10_000
+READ_AT_ONCE = 512  # bytes
+MAX_READS = 50  # of each part on average; the parser reads a valid line two to eight times
 _OPERATORS = "|(<{"
 # In a quoted string, the grammar includes the blanks before such a node in the node.
 _PADDED = frozenset(
@@ -86,9 +88,20 @@ def parse(source: str) -> Node:
 
 
 def _parsed(source: bytes) -> TreeNode:
+    """Raises CannotParse if the parser goes back to earlier parts again and again. It cannot be stopped otherwise."""
     import tree_sitter
 
-    return tree_sitter.Parser(_language()).parse(source).root_node
+    left = MAX_READS * (len(source) // READ_AT_ONCE + 2)
+
+    def read(at: int, _: object) -> bytes:
+        nonlocal left
+        left -= 1
+        return source[at : at + READ_AT_ONCE] if left > 0 else b""
+
+    top = tree_sitter.Parser(_language()).parse(read).root_node
+    if left <= 0:
+        raise CannotParse("it takes too long to parse")
+    return top
 
 
 @cache
