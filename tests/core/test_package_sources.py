@@ -95,6 +95,12 @@ def test_ranges_are_those_of_npm(version: str, wanted: str, fits: bool) -> None:
     assert range_.accepts(found) is fits
 
 
+@pytest.mark.parametrize("long", ["9" * 5000, "1.0.0-" + "9" * 5000])
+def test_what_is_too_long_is_no_version_and_no_range(long: str) -> None:
+    assert parse_version(long) is None and parse_version(f"1.0.{long}") is None
+    assert parse_range(long) is None and parse_range(f"^1.{long}") is None
+
+
 def test_a_tag_is_no_range_and_fits_every_version() -> None:
     source = parse_source("npm:kit@beta")
     assert isinstance(source, NpmSource)

@@ -83,9 +83,15 @@ def test_a_wrong_flag_is_named(tmp_path: Path, run: Run) -> None:
     assert run(*flags, "--only", "b*") == (2, f"Error: No task of {fleet.file} matches --only b*.\n")
     code, said = run(*flags, "--repo", "ext::sh -c id")
     assert (code, "--repo: repo: ext is not one of" in said) == (2, True)
-    with pytest.raises(SystemExit) as raised:
-        run(*flags, "--max-turns", "0")
-    assert raised.value.code == 2
+    for flag, wrong in (
+        ("--max-turns", "0"),
+        ("--worker-memory", "infG"),
+        ("--worker-memory", "-1"),
+        ("--max-cost", "nan"),
+    ):
+        with pytest.raises(SystemExit) as raised:
+            run(*flags, flag, wrong)
+        assert raised.value.code == 2
     assert not fleet.out.exists()
 
 

@@ -25,7 +25,8 @@ from tau.errors import UsageError
 from tau.runtime.telemetry.export_queue import BoundedSpanProcessor, QueueLimit
 from tau.runtime.telemetry.exporters import exporter
 from tau.runtime.telemetry.limits import LimitedNames
-from tau.runtime.telemetry.start import shared_sdk
+from tau.runtime.telemetry.session import _denied_by
+from tau.runtime.telemetry.start import _limit, shared_sdk
 
 
 @pytest.mark.promise("O03")
@@ -170,6 +171,20 @@ def test_endpoints_come_from_the_environment_that_is_given() -> None:
 def test_a_metric_has_few_names() -> None:
     limited = LimitedNames(3)
     assert [limited(name) for name in "abcdeab"] == ["a", "b", "c", "_OTHER", "_OTHER", "a", "b"]
+
+
+@pytest.mark.parametrize("value", ["much", "-1", "²", "9" * 5000])
+def test_a_limit_that_is_no_number_is_an_error_of_use(value: str) -> None:
+    with pytest.raises(UsageError, match="is not a number of bytes"):
+        _limit({"TAU_TELEMETRY_CONTENT_BYTES": value})
+
+
+@pytest.mark.parametrize(
+    ("details", "by"),
+    [({"denied": {"by": "rule"}}, "rule"), ({"denied": {"by": "hunter2"}}, None), ({"denied": 1}, None)],
+)
+def test_only_tau_says_who_denied_a_call(details: dict[str, Any], by: str | None) -> None:
+    assert _denied_by(details) == by
 
 
 def test_a_wrong_variable_is_an_error_of_use() -> None:

@@ -94,7 +94,7 @@ def _ask(rows: list[HostSessionRow]) -> str:
             answer = input(f"Session [1-{len(shown)}]: ").strip()
         except EOFError:
             sys.exit(0)
-        if answer.isdecimal() and 1 <= int(answer) <= len(shown):
+        if answer.isdecimal() and len(answer) < 10 and 1 <= int(answer) <= len(shown):
             return shown[int(answer) - 1].id
         found = [row.id for row in rows if len(answer) >= MIN_ID_LENGTH and row.id.startswith(answer)]
         if len(found) == 1:

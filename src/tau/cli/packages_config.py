@@ -140,7 +140,7 @@ def _usual(layout: Layout) -> list[Resource]:
 
 def _find(name: str, resources: Sequence[Resource]) -> list[Resource]:
     """The resource with a number, a name or a label. Raises UsageError if there is none, or more than one."""
-    if name.isdigit() and 0 < int(name) <= len(resources):
+    if name.isdecimal() and len(name) < 10 and 0 < int(name) <= len(resources):
         return [resources[int(name) - 1]]
     found = [
         one

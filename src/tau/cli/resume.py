@@ -25,6 +25,6 @@ def choose_session(flags: Mapping[str, str]) -> str:
         complain(f"{number:3}  {escape_for_display(row.id[:ID_WIDTH], '')}  {summary(row)}")
     complain("Which one? [1] ", end="")
     answer = sys.stdin.readline().strip() or "1"
-    if not answer.isdecimal() or not 1 <= int(answer) <= len(listed):
+    if not answer.isdecimal() or len(answer) > 9 or not 1 <= int(answer) <= len(listed):
         raise UsageError(f"--resume: {answer!r} is not one of 1 to {len(listed)}")
     return listed[int(answer) - 1].path

@@ -31,7 +31,10 @@ def memory_used() -> int:
 def parse_bytes(text: str) -> int:
     """`2G`, `500M` or a number. Raises ValueError."""
     factor = {"K": 1024, "M": 1024**2, "G": 1024**3}.get(text[-1:].upper())
-    return int(float(text[:-1]) * factor) if factor else int(text)
+    size = float(text[:-1]) * factor if factor else int(text)
+    if not 0 < size < float("inf"):
+        raise ValueError(f"{text} is not a size")
+    return int(size)
 
 
 class CapacityWatch:

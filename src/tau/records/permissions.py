@@ -32,13 +32,16 @@ class Permissions(Record, forbid_unknown_fields=True):
     fixed_deadline: bool = False
 
 
+DeniedBy = Literal["rule", "user", "deadline", "nobody"]
+
+
 class Denial(Record):
     """`details.denied` in the result of a tool call that was denied.
 
     `rule` is the rule that denied the call or asked about it, such as `deny[0]`.
     """
 
-    by: Literal["rule", "user", "deadline", "nobody"]
+    by: DeniedBy
     reason: str
     rule: str | UnsetType = UNSET
 

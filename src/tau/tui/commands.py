@@ -127,8 +127,9 @@ async def _permissions(surface: Surface, rest: str) -> None:
     """Show the rules and what was allowed; make them stricter, or take something back."""
     control = surface.handle.permissions
     word, _, given = rest.partition(" ")
-    if word == "revoke" and given.strip().isdigit():
-        control.revoke(int(given))
+    number = given.strip()
+    if word == "revoke" and number.isdecimal() and len(number) < 10:
+        control.revoke(int(number))
     elif word == "off":
         control.turn_off()
     elif word:

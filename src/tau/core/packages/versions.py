@@ -15,6 +15,7 @@ _PARTIAL = re.compile(
     r"(?:-(?P<pre>[0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?)?"
 )
 _ANY = ("", "x", "X", "*")
+MAX_LENGTH = 256  # characters of a version, as for npm
 
 
 class Version(Value):
@@ -65,7 +66,7 @@ def _accepts(comparators: list[Comparator], found: Version) -> bool:
 
 
 def parse_version(text: str) -> Version | None:
-    match = _VERSION.fullmatch(text)
+    match = _VERSION.fullmatch(text) if len(text) <= MAX_LENGTH else None
     if match is None:
         return None
     return Version((int(match[1]), int(match[2]), int(match[3])), tuple(match[4].split(".")) if match[4] else ())
@@ -99,7 +100,7 @@ def _alternative(text: str) -> list[Comparator] | None:
 
 
 def _comparators(word: str) -> list[Comparator] | None:
-    match = _PARTIAL.fullmatch(word)
+    match = _PARTIAL.fullmatch(word) if len(word) <= MAX_LENGTH else None
     if match is None:
         return None
     given: list[int] = []

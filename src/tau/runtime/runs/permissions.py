@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import count
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from tau.core.agent.tool_results import error_outcome
 from tau.core.checks.permissions import Call, Named, Verdict, named
@@ -22,7 +22,7 @@ from tau.records.base import UNSET, UnsetType, encode, to_builtins
 from tau.records.dialogs import Select
 from tau.records.events import Outcome
 from tau.records.messages import Text, ToolCall
-from tau.records.permissions import Denial, PermissionDetails
+from tau.records.permissions import Denial, DeniedBy, PermissionDetails
 from tau.runtime.extensions.dialogs import ALLOW_ONCE, DENY, Dialogs, Refusal, dialog_id
 from tau.runtime.runs.permission_rules import LoadedRules
 from tau.runtime.runs.real_paths import can_be_followed, possible_paths, ways_to
@@ -33,7 +33,6 @@ MAX_CHECKED_WORDS = 1000  # words of a command that are checked as paths; a comm
 NO_CLIENT = "it needs confirmation, and no client can answer. Here only calls that a rule allows can run."
 ADVICE = "Do not try to do the same in another way: continue without it, or explain why it is needed."
 
-DeniedBy = Literal["rule", "user", "deadline", "nobody"]
 InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
 _LATE, _ENDED, _NOBODY = object(), object(), object()
 _STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}

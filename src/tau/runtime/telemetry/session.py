@@ -10,7 +10,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Mapping
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from tau.core.agent.draft import Draft
 from tau.core.models.pricing import price_unknown
@@ -29,6 +29,7 @@ from tau.records.events import (
 )
 from tau.records.messages import Assistant, Text, ToolCall, Usage, User
 from tau.records.models import Model
+from tau.records.permissions import DeniedBy
 from tau.runtime.telemetry import names
 from tau.runtime.telemetry.error_types import type_of_text
 from tau.runtime.telemetry.log_records import RUN_SPAN
@@ -338,9 +339,10 @@ HANDLERS: Mapping[type[Event], Callable[[SessionTelemetry, Any], None]] = {
 
 
 def _denied_by(details: Mapping[str, Any]) -> str | None:
+    """Who denied the call. Details of other tools may have any text in this place, which is not for telemetry."""
     denied = details.get("denied")
     by = denied.get("by") if isinstance(denied, dict) else getattr(denied, "by", None)
-    return by if isinstance(by, str) else None
+    return by if isinstance(by, str) and by in get_args(DeniedBy) else None
 
 
 def _exit_code(text: list[str]) -> int | None:

@@ -179,6 +179,6 @@ def _capture(environment: Mapping[str, str]) -> str:
 
 def _limit(environment: Mapping[str, str]) -> int:
     value = environment.get(content.LIMIT, "")
-    if value and not value.isdigit():
+    if value and (not value.isdecimal() or len(value) > 18):
         raise UsageError(f"{content.LIMIT}={value} is not a number of bytes.")
     return int(value) if value else content.MAX_BYTES
