@@ -75,6 +75,19 @@ def test_compaction_is_named() -> None:
     assert "Summarising" not in text(working.state, 9)
 
 
+def test_a_shell_command_of_the_person_counts_its_time_unless_a_run_does() -> None:
+    working = Working()
+    working.command_started(5)
+    working.command_started(7)
+    assert text(working.state, 9)[2:] == "Running 4s · Esc stops" and working.active and not working.agent_active
+    working.apply(AgentStart(), 10)
+    assert text(working.state, 12)[2:].startswith("Working 2s")
+    working.apply(AgentSettled(), 13)
+    assert text(working.state, 14)[2:].startswith("Running 9s")
+    working.commands_ended()
+    assert text(working.state, 15) == "" and not working.active
+
+
 def test_a_compaction_outside_a_prompt_ends_the_working_line() -> None:
     working = Working()
     working.apply(CompactionStart("manual"), 5)

@@ -280,8 +280,10 @@ def test_a_shell_command_shows_its_output_live_and_escape_stops_it(tmp_path: Pat
     with Interface(tmp_path) as tau:
         tau.start().send("!echo first; sleep 30; echo never")
         tau.wait("  first")
+        tau.wait("Running 1s · Esc stops")
         tau.press("escape")
         tau.wait("Stopped")
+        tau.wait(lambda screen: "Running" not in screen)
         tau.send("!!echo secret")
         tau.wait("  secret")
         assert any(row == "!! echo secret" for row in tau.screen())

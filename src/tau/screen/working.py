@@ -31,9 +31,10 @@ class Retry(Value):
 
 
 class Activity(Value):
-    """What is going on. `since` is None when nothing is."""
+    """What is going on. `since` is None when no run is."""
 
     since: float | None = None
+    command_since: float | None = None  # a shell command of the person
     tokens: int = 0  # of this answer
     silent_since: float | None = None  # the model was asked and says nothing
     retry: Retry | None = None
@@ -54,7 +55,7 @@ def working_line(
 
     `frames` are those of the spinner; none hide it.
     """
-    if state.since is None and state.compacting_since is None and state.retry is None:
+    if state.since is None and state.compacting_since is None and state.retry is None and state.command_since is None:
         return ()
     first, others = _parts(state, now)
     if state.retry is not None and width and text_width(" · ".join([first, *(text for text, _ in others)])) + 2 > width:
@@ -79,8 +80,13 @@ def _parts(state: Activity, now: float) -> tuple[str, list[tuple[str, str]]]:
             f"Try {state.retry.attempt} of {state.retry.attempts} in {seconds}s: {one_line(state.retry.reason, 200)}"
         )
         return first, [("Esc stops", "muted"), ("Enter tries now", "muted")]
-    first = "Summarising…" if state.compacting else one_line(state.message, 200) or "Working"
-    if (since := state.compacting_since if state.compacting else state.since) is not None:
+    if (since := state.compacting_since) is not None:
+        first = "Summarising…"
+    elif (since := state.since) is not None:
+        first = one_line(state.message, 200) or "Working"
+    else:
+        first, since = "Running", state.command_since
+    if since is not None:
         first += f" {_seconds(now - since)}"
     others.append(("Esc stops", "muted"))
     if state.silent_since is not None and now - state.silent_since >= SILENT_FROM_S and not state.compacting:
@@ -153,11 +159,24 @@ class Working:
             case ev.CompactionEnd():
                 self._set(compacting_since=None, silent_since=None if self.state.since is None else now)
             case ev.AgentSettled():
-                self._state = Activity(budget=self.state.budget)
+                self._state = Activity(budget=self.state.budget, command_since=self.state.command_since)
+
+    def command_started(self, now: float) -> None:
+        """A shell command of the person runs; others may run already."""
+        if self.state.command_since is None:
+            self._set(command_since=now)
+
+    def commands_ended(self) -> None:
+        """No shell command of the person runs any more."""
+        self._set(command_since=None)
 
     @property
     def active(self) -> bool:
         """True while the line is shown."""
+        return self.agent_active or self.state.command_since is not None
+
+    @property
+    def agent_active(self) -> bool:
         return self.state.since is not None or self.state.compacting or self.state.retry is not None
 
     def set_message(self, message: str) -> None:

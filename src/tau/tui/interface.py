@@ -345,7 +345,7 @@ class Interface:
     async def show_transcript(self) -> None:
         from tau.tui.transcript_viewer import Run, view_transcript
 
-        active = self.view.working.active
+        active = self.view.working.agent_active
         if not active and not self.handle.log.message_count:
             self.say("The session is empty.")
             return

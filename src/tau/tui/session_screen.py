@@ -113,6 +113,7 @@ class SessionScreen:
         clock, transcript = asyncio.get_running_loop().time, self._view.transcript
         self.bash_running += 1
         id = object()  # several may run at once
+        self._view.working.command_started(clock())
         transcript.start_bash(command, clock(), hidden=exclude, id=id)
         self._display.changed(at_once=True)
         execution = BashExecution(command, "")
@@ -130,5 +131,7 @@ class SessionScreen:
         finally:
             transcript.end_bash(execution, clock(), id)
             self.bash_running -= 1
+            if not self.bash_running:
+                self._view.working.commands_ended()
             self.update_footer()
             self._display.changed(at_once=True)
