@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from support.mcp_serving import Json, McpClient, served, text, tool
 from tau.errors import UsageError
+from tau.mcp_server.agents import Agents, AgentSession
 from tau.mcp_server.features import checked_names
 
 OK: Json = {"text": "ok"}
@@ -97,6 +99,30 @@ def test_a_cancelled_call_is_aborted_and_not_answered(tmp_path: Path, modern: bo
 
     hanging = tool("bash", command="echo $$ > pid; sleep 600")
     served(tmp_path, story, hanging, modern=modern, tools=("tau", "bash"))
+
+
+def test_a_session_with_a_waiting_prompt_is_busy_between_two_prompts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it could be closed in that moment, as the oldest of too many."""
+    busy: list[bool] = []
+    monkeypatch.setattr(Agents, "_keep", watched(Agents._keep, busy))
+
+    async def story(client: McpClient) -> None:
+        session = (await client.call("tau", prompt="one"))["structuredContent"]["sessionId"]
+        replies = [client.call("tau_reply", sessionId=session, prompt=prompt) for prompt in ("two", "three")]
+        assert [text(reply) for reply in await asyncio.gather(*replies)] == ["ok", "ok"]
+
+    served(tmp_path, story, OK, OK, OK)
+    assert busy == [False, False, True, False]  # opened; after each prompt
+
+
+def watched(keep: Callable[[Agents, AgentSession], None], busy: list[bool]) -> Callable[[Agents, AgentSession], None]:
+    def watch(agents: Agents, session: AgentSession) -> None:
+        busy.append(session.busy)
+        keep(agents, session)
+
+    return watch
 
 
 def test_many_calls_run_side_by_side(tmp_path: Path) -> None:

@@ -88,7 +88,8 @@ class AgentSession:
 
     def __init__(self, open_session: Callable[[Client], SessionHandle], cwd: str) -> None:
         self.cwd = cwd
-        self.lock = asyncio.Lock()  # one prompt at a time
+        self._lock = asyncio.Lock()  # one prompt at a time
+        self._prompts = 0  # that run or wait
         self._call: Call | None = None
         self._summary: RunSummary | None = None
         self._questions = Questions(lambda: self._call)
@@ -102,9 +103,20 @@ class AgentSession:
             self._call.progress(_described(event))
         return None if self._summary is None else self._summary.pass_on(event)
 
+    @property
+    def busy(self) -> bool:
+        return self._prompts > 0
+
     async def run(self, prompt: str, schema: OutputSchema | None, call: Call) -> Json:
         """Run a prompt and return the result of the call. Cancelling this aborts the run."""
-        async with self.lock:
+        self._prompts += 1
+        try:
+            return await self._run_next(prompt, schema, call)
+        finally:
+            self._prompts -= 1
+
+    async def _run_next(self, prompt: str, schema: OutputSchema | None, call: Call) -> Json:
+        async with self._lock:
             summary = self._summary = RunSummary(lambda event: None)
             self._call = call
             try:
@@ -229,7 +241,7 @@ class Agents:
         self._sessions.pop(id, None)
         self._sessions[id] = session
         self._folders[id] = session.cwd
-        idle = [id for id, other in self._sessions.items() if not other.lock.locked() and other is not session]
+        idle = [id for id, other in self._sessions.items() if not other.busy and other is not session]
         for id in idle[: max(0, len(self._sessions) - MAX_OPEN_SESSIONS)]:
             self._close(id)
 
