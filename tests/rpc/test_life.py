@@ -201,12 +201,13 @@ def test_clearing_the_queues_leaves_a_prompt_that_was_accepted(tmp_path: Path) -
 
 @pytest.mark.process
 def test_a_message_that_was_queued_when_the_session_could_not_be_left_is_said_once(tmp_path: Path) -> None:
-    with Agent(tmp_path, endless("so far"), *[{"text": "done"}] * 2, endless("so far")) as agent:
+    with Agent(tmp_path, endless("so far"), {"text": "done"}, endless("so far")) as agent:
         agent.get("prompt", message="one")
         agent.until(piece)
         agent.get("steer", message="two")
         with no_descriptors(agent.pid):
             assert agent.ask("clone")["success"] is False
+        agent.until("agent_settled")  # of the run that was stopped for it
         agent.prompt("three")
         agent.get("prompt", message="four")
         agent.until(piece)
