@@ -295,7 +295,7 @@ DISTRIBUTIONS = {
     "tree_sitter_bash": "tree-sitter-bash",
 }
 
-MAX_MODULE_LINES = 500
+MAX_MODULE_LINES = 700
 MAX_FUNCTION_LINES = 60
 
 Place = Literal["top", "typing", "function", "table"]
