@@ -38,6 +38,7 @@ KEYS = re.compile(r"(_API_KEY|_TOKEN|_BASE_URL)$|^(ANTHROPIC|AWS|AZURE|GCLOUD|GO
 INSTALL_TIMEOUT_S = 600.0  # for npm and for pip
 SILENCE_S = 60.0  # maximum duration of a step
 STEPS = ("prompt", "abort", "bash")
+ALL_METHODS = (*STEPS, "methods")
 
 
 class Client(NamedTuple):
@@ -49,6 +50,7 @@ class Client(NamedTuple):
     npm: tuple[str, ...] = ()
     packed: str = ""  # an npm package that is only unpacked, because it cannot be installed with every Node
     source: str = ""  # a package on PyPI whose tests are run; only its source distribution contains them
+    steps: tuple[str, ...] = STEPS  # what it reports, in this order
 
 
 OLD_PI = "@mariozechner/pi-coding-agent"
@@ -56,10 +58,14 @@ PI = "@earendil-works/pi-coding-agent"
 RPC_CLIENT = ("node", "{here}/with_rpc_client.mjs")
 CLIENTS = {
     "RpcClient-0.73.1": Client(
-        "0.73", (*RPC_CLIENT, f"{{npm}}/{OLD_PI}", "{here}/shim.mjs"), npm=(f"{OLD_PI}@0.73.1",)
+        "0.73", (*RPC_CLIENT, "{npm}/packed", "{here}/shim.mjs"), packed=f"{OLD_PI}@0.73.1", steps=ALL_METHODS
     ),
-    "RpcClient-0.87.1": Client("1.5", (*RPC_CLIENT, f"{{npm}}/{PI}", "{here}/shim.mjs"), npm=(f"{PI}@0.87.1",)),
-    "RpcClient-1.5.0": Client("1.5", (*RPC_CLIENT, "{npm}/packed", "{here}/shim.mjs"), packed=f"{PI}@1.5.0"),
+    "RpcClient-0.87.1": Client(
+        "1.5", (*RPC_CLIENT, "{npm}/packed", "{here}/shim.mjs"), packed=f"{PI}@0.87.1", steps=ALL_METHODS
+    ),
+    "RpcClient-1.5.2": Client(
+        "1.5", (*RPC_CLIENT, "{npm}/packed", "{here}/shim.mjs"), packed=f"{PI}@1.5.2", steps=ALL_METHODS
+    ),
     "pi-acp": Client(
         "1.5",
         ("python", "{here}/with_acp.py", "{npm}/pi-acp/dist/index.js"),
@@ -122,7 +128,7 @@ def run_client(client: Client, home: Path, pi: Path, dialect: str, *, bridge: bo
         if command[0] == "python":
             command[0] = str(home / "venv" / "bin" / "python")
         with hosted(folder, pi, env) if bridge else nullcontext():
-            yield from (tests_of if client.source else steps_of)(command, folder, env)
+            yield from tests_of(command, folder, env) if client.source else steps_of(command, folder, env, client.steps)
 
 
 # The `pi` of a client that is connected to a host: only RPC mode is.
@@ -158,7 +164,7 @@ def hosted(folder: Path, pi: Path, env: dict[str, str]) -> Iterator[None]:
 
 def install(client: Client, home: Path) -> None:
     """Install the packages of a client, unless the cache has these versions."""
-    wanted = json.dumps(client[2:])
+    wanted = json.dumps((client.pip, client.npm, client.packed, client.source))
     mark = home / "installed"
     if mark.exists() and mark.read_text() == wanted:
         return
@@ -205,9 +211,11 @@ def environment(folder: Path, pi: Path, dialect: str) -> dict[str, str]:
     }
 
 
-def steps_of(command: list[str], folder: Path, env: dict[str, str]) -> Iterator[tuple[str, str]]:
+def steps_of(
+    command: list[str], folder: Path, env: dict[str, str], steps: tuple[str, ...]
+) -> Iterator[tuple[str, str]]:
     """Yield the steps that the client reports. A step that it does not report has failed."""
-    left = list(STEPS)
+    left = list(steps)
     for line in output_lines(command, folder, env):
         report = json.loads(line)
         left.remove(report["step"])

@@ -55,4 +55,64 @@ await step("bash", async () => {
   expect([output.trim(), exitCode, cancelled, truncated], ["from-the-shell", 0, false, false]);
 });
 
+await step("methods", async () => {
+  const [path, other] = [join(process.cwd(), "session.html"), (await client.getState()).sessionFile];
+  const calls = {
+    newSession: [[], { cancelled: false }],
+    prompt: [["read hello.txt"], "started"],
+    followUp: [["first"], "queued"],
+    steer: [["second"], "queued"],
+    clearQueue: [[]],
+    waitForIdle: [[WITHIN]],
+    getMessages: [[]],
+    getLastAssistantText: [[]],
+    getState: [[]],
+    getSessionStats: [[]],
+    getCommands: [[]],
+    getEntries: [[]],
+    getTree: [[]],
+    getForkMessages: [[]],
+    getAvailableModels: [[]],
+    getAvailableThinkingLevels: [[], ["off"]],
+    setModel: [["loopback", "m1"]],
+    cycleModel: [[], null],
+    setThinkingLevel: [["off"]],
+    cycleThinkingLevel: [[], null],
+    setSteeringMode: [["all"]],
+    setFollowUpMode: [["all"]],
+    setAutoCompaction: [[false]],
+    setAutoRetry: [[false]],
+    abortRetry: [[]],
+    bash: [["true"]],
+    abortBash: [[]],
+    setSessionName: [["by the client"]],
+    exportHtml: [[path], { path }],
+    clone: [[], { cancelled: false }],
+    switchSession: [[other], { cancelled: false }],
+    fork: [[]],
+    compact: [[]],
+    abort: [[]],
+  };
+  const own = ["constructor", "start", "stop", "onEvent", "getStderr", "collectEvents", "promptAndWait"];
+  const inner = ["handleLine", "createProcessExitError", "rejectPendingRequests", "send", "getData"];
+  const names = Object.getOwnPropertyNames(RpcClient.prototype);
+  expect(names.filter((name) => !(name in calls || own.includes(name) || inner.includes(name))), []);
+  const dispositions = RpcClient.prototype.prompt.toString().includes("disposition");
+  let idle = null;
+  for (const [name, [values, wanted]] of Object.entries(calls)) {
+    if (!names.includes(name)) continue;
+    if (name === "prompt") idle = client.waitForIdle(WITHIN); // the run may be over before its turn in this list
+    if (name === "fork") values.push((await client.getForkMessages())[0].entryId);
+    let found;
+    try {
+      found = name === "waitForIdle" ? await idle : await client[name](...values);
+    } catch (error) {
+      if (name === "compact" && error.message.startsWith("Nothing to compact")) continue;
+      throw new Error(`${name}: ${error.message}`);
+    }
+    const returns = dispositions || !["prompt", "steer", "followUp"].includes(name);
+    if (wanted !== undefined && returns) expect([name, found], [name, wanted]);
+  }
+});
+
 await client.stop();

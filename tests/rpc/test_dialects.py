@@ -162,11 +162,24 @@ def test_updates_of_the_others_have_the_message_so_far(tmp_path: Path, name: str
     assert {"usage" in update for update in updates} == {name == "default"}
 
 
-def test_what_became_of_a_message_is_answered_in_the_newest(tmp_path: Path) -> None:
-    with speaking(tmp_path, "1.5", endless("slow")) as agent:
-        assert agent.get("prompt", message="a") == {"disposition": "started"}
-        assert agent.get("follow_up", message="b") == {"disposition": "queued"}
+@pytest.mark.parametrize("name", WITH_RESPONSES)
+def test_what_became_of_a_message_is_answered_to_clients_of_the_newest_pi(tmp_path: Path, name: str) -> None:
+    """pi's RpcClient of 1.5 reads `data.disposition`, and throws if it is missing."""
+    commands = Path(tmp_path, "extension.py")
+    commands.write_text('def setup(pi):\n    pi.register_command("hello", lambda text, ctx: None)\n')
+    args = ["--dialect", name, "-e", str(commands)]
+    with Agent(tmp_path, endless("slow"), endless("slow"), args=args) as agent:
+        idle = [agent.ask("steer", message="early").get("data")]
+        agent.send("prompt", message="a")
+        agent.until("message_update")
+        told = [agent.ask(kind, message="b").get("data") for kind in ("steer", "follow_up")]
+        told.append(agent.ask("prompt", message="c", streamingBehavior="steer").get("data"))
+        told.append(agent.ask("prompt", message="/hello").get("data"))
+        refused = agent.ask("prompt", message="d")
         agent.ask("abort")
+    wanted = [{"disposition": word} for word in ("queued", "queued", "queued", "queued", "handled")]
+    assert [*idle, *told] == (wanted if name in ("1.5", "default") else [None] * 5)
+    assert not refused["success"] and "data" not in refused
 
 
 def test_a_command_of_the_client_is_heard_while_it_runs_in_the_newest(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """The default dialect: the protocol of March 2026 with additions that clients of that time ignore.
 
-`agent_settled`, `willRetry`, `usage` on updates, `queue_update`, both shapes in `get_commands`, and `stdout` and
-`stderr` beside `output`.
+`agent_settled`, `willRetry`, `usage` on updates, `queue_update`, both shapes in `get_commands`, `stdout` and `stderr`
+beside `output`, and the `disposition` of prompts, which the RpcClient of pi 1.5 reads without a check.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Literal
 from tau.records import commands as c
 from tau.records import events as e
 from tau.records.base import derive_record
-from tau.wire.dialect import NO_DATA, OMITTED, Dialect, Form, form, without
+from tau.wire.dialect import OMITTED, Dialect, Form, form, without
 
 AutoCompactionStart = derive_record(
     e.CompactionStart, tag="auto_compaction_start", types={"reason": Literal["threshold", "overflow"]}
@@ -64,9 +64,6 @@ DEFAULT = Dialect(
         e.BashUpdate: OMITTED,
     },
     replies={
-        c.Prompt: NO_DATA,
-        c.Steer: NO_DATA,
-        c.FollowUp: NO_DATA,
         c.Compact: Form((Compacted,), result_as(Compacted)),
     },
 )

@@ -10,7 +10,7 @@ from tau.records import commands as c
 from tau.records import deltas, replies
 from tau.records import events as e
 from tau.records.base import UNSET, UnsetType, derive_record, replace
-from tau.wire.dialect import OMITTED, Form, form, reply_without, without
+from tau.wire.dialect import NO_DATA, OMITTED, Form, form, reply_without, without
 from tau.wire.dialects.default import DEFAULT, AutoCompactionEnd, Compacted, auto_compaction_end, result_as
 
 PlainCallStart = derive_record(deltas.ToolCallStart, without=("id", "tool_name"))
@@ -52,6 +52,9 @@ DIALECT = DEFAULT.derive(
         e.QueueUpdate: OMITTED,
     },
     replies={
+        c.Prompt: NO_DATA,
+        c.Steer: NO_DATA,
+        c.FollowUp: NO_DATA,
         c.Bash: reply_without(replies.BashResult, "stdout", "stderr", "signal"),
         c.GetSessionStats: reply_without(replies.SessionStats, "cost_unknown", "context_usage"),
         c.GetCommands: Form((PlainCommands,), _commands),
