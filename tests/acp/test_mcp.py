@@ -12,7 +12,7 @@ import pytest
 
 from support.acp_peer import Failure, Peer, memory_peer
 from support.mcp_server import server_entry
-from support.rpc_process import Json
+from support.rpc_process import Json, is_gone
 from tau.acp.mcp_servers import literal, mcp_entries
 from tau.acp.requests import McpServer, NameValue
 from tau.mcp.config import expand_variables
@@ -75,9 +75,7 @@ def test_closing_a_session_ends_its_servers(tmp_path: Path) -> None:
             pid = int(peer.calls()["call_1"]["content"][0]["content"]["text"])
             os.kill(pid, 0)
             await peer.call("session/close", sessionId=session)
-            async with asyncio.timeout(10):
-                while Path(f"/proc/{pid}").exists() and ") Z" not in Path(f"/proc/{pid}/stat").read_text():
-                    await asyncio.sleep(0.02)
+            assert await asyncio.to_thread(lambda: is_gone(pid, within=10))
 
     asyncio.run(main())
 

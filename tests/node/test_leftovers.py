@@ -11,6 +11,7 @@ import pytest
 
 from support.extension_processes import WITHIN, running
 from support.node_program import node_limits, script
+from support.rpc_process import is_gone
 
 SHELLS = """
     import { createBashTool, createLocalBashOperations } from "@earendil-works/pi-coding-agent";
@@ -30,13 +31,6 @@ SHELLS = """
     """
 
 
-def is_gone(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return True
-
-
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
 @pytest.mark.parametrize("end", ["stop", "kill"])
 def test_a_command_of_an_extension_ends_with_the_process_of_the_extension(tmp_path: Path, end: str) -> None:
@@ -52,7 +46,7 @@ def test_a_command_of_an_extension_ends_with_the_process_of_the_extension(tmp_pa
                 os.kill(host, signal.SIGKILL)
         pids = [int(line) for line in marks.read_text().split()]
         async with asyncio.timeout(WITHIN):
-            while not all(map(is_gone, pids)):
+            while not all(is_gone(pid, within=0) for pid in pids):
                 await asyncio.sleep(0.01)
         return pids
 

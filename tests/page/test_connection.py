@@ -24,6 +24,19 @@ WORDS = [f"w{at} " for at in range(20)]
 # The modules without the page: what they tell is kept in `heard`, what is folded in `state`.
 HARNESS = """
 (async () => {
+  // Before the modules: connection.js makes its first socket while it is loaded. Sockets that are deaf neither send
+  // nor receive, and no event tells: as after the sleep of a phone.
+  const sockets = [];
+  const send = WebSocket.prototype.send;
+  WebSocket.prototype.send = function (text) {
+    if (!this.deaf) send.call(this, text);
+  };
+  const {get, set} = Object.getOwnPropertyDescriptor(WebSocket.prototype, "onmessage");
+  Object.defineProperty(WebSocket.prototype, "onmessage", {get, set(handler) {
+    sockets.push(this);
+    set.call(this, handler && ((event) => this.deaf || handler(event)));
+  }});
+  window.fallAsleep = () => sockets.forEach((socket) => { socket.deaf = true; });
   const [c, s] = await Promise.all([import("./static/connection.js"), import("./static/state.js")]);
   Object.assign(window, {c, s, heard: {status: [], types: [], snapshots: [], lists: [], refused: null}, state: null});
   window.listenTo = (connection) => {
@@ -41,18 +54,6 @@ HARNESS = """
     state = s.emptySession(id);
     return connection.attach(id, () => ({stream: state.stream, seq: state.seq, entry: null}));
   };
-  // Sockets that are deaf neither send nor receive, and no event tells: as after the sleep of a phone.
-  const sockets = [];
-  const send = WebSocket.prototype.send;
-  WebSocket.prototype.send = function (text) {
-    if (!this.deaf) send.call(this, text);
-  };
-  const {get, set} = Object.getOwnPropertyDescriptor(WebSocket.prototype, "onmessage");
-  Object.defineProperty(WebSocket.prototype, "onmessage", {get, set(handler) {
-    sockets.push(this);
-    set.call(this, handler && ((event) => this.deaf || handler(event)));
-  }});
-  window.fallAsleep = () => sockets.forEach((socket) => { socket.deaf = true; });
 })()
 """
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from support.rpc_process import quick
+from support.rpc_process import is_gone, quick
 from support.virtual_clock import Clock, played
 from tau.errors import ToolError
 from tau.runtime.machine.local import LocalMachine
@@ -54,18 +54,14 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def is_alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):  # before it was opened, or before it was read
-        return False
-    return state != "Z"
+    return not is_gone(pid, within=0)
 
 
 async def gone(pid: int) -> bool:
     until = time.monotonic() + WITHIN
-    while is_alive(pid) and time.monotonic() < until:
+    while (alive := is_alive(pid)) and time.monotonic() < until:
         await asyncio.sleep(0)
-    return not is_alive(pid)
+    return not alive
 
 
 def test_the_output_and_the_code_come_back(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from support.rpc_process import is_gone
 from support.virtual_clock import Clock, played
 from tau.errors import ToolError
 from tau.runtime.machine.child_environment import filtered_environment
@@ -77,7 +78,7 @@ def state(pid: int) -> str | None:
 
 
 def is_alive(pid: int) -> bool:
-    return state(pid) not in (None, "Z")
+    return not is_gone(pid, within=0)
 
 
 async def gone(pid: int) -> bool:

@@ -285,7 +285,10 @@ class Pipe:
 
 
 def is_gone(pid: int, *, within: float) -> bool:
-    """Whether a process, ours or not, ends in time."""
+    """Whether a process, ours or not, ends in time.
+
+    A state read from /proc would not do: after Z (zombie) and before it is gone, a process is X for a moment.
+    """
     try:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:
