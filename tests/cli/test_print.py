@@ -60,6 +60,23 @@ def test_any_text_can_be_printed(tmp_path: Path) -> None:
 # What is asked.
 
 
+@pytest.mark.parametrize("program", ["pi", "tau"])
+@pytest.mark.parametrize(
+    "argv",
+    [["-p", "list"], ["-p", "--", "trust"], ["--", "trust"], ["--mode", "json", "trust"], ["--mode=text", "auth"]],
+)
+def test_a_word_after_p_mode_or_a_double_dash_is_a_prompt(program: str, argv: list[str], tmp_path: Path) -> None:
+    done = run(tmp_path, *argv, program=program)
+    assert (done.code, done.err) == (0, "")
+    assert asked(tmp_path) == [text(argv[-1])]
+    assert not (tmp_path / "agent" / "trust.json").exists()
+
+
+@pytest.mark.parametrize("program", ["pi", "tau"])
+def test_a_message_of_several_words_is_a_prompt_whatever_it_begins_with(program: str, tmp_path: Path) -> None:
+    assert run(tmp_path, "run the tests", program=program) == (0, "ok\n", "")
+
+
 def test_piped_text_is_trimmed_and_goes_before_the_first_message(tmp_path: Path) -> None:
     run(tmp_path, "-p", "summarize", "and then?", piped="\n some text \n\n")
     assert asked(tmp_path) == [text("some text\nsummarize"), text("and then?")]

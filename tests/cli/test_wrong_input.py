@@ -206,6 +206,36 @@ CASES = {
     "a misspelt command": Wrong(["doctr"], 'There is no command "doctr". Did you mean tau doctor?', program="tau"),
     "a misspelt package command": Wrong(["instal"], 'There is no command "instal". Did you mean pi install?'),
     "help": Wrong(["help"], 'There is no command "help". Did you mean tau --help?', program="tau"),
+    "a command of pi that is another one here": Wrong(
+        ["auth", "login", "mine"],
+        'There is no command "auth". Did you mean tau login? To send the text to the model: pi "auth ..."',
+    ),
+    "a command of another agent": Wrong(
+        ["exec"], 'There is no command "exec". Did you mean tau -p "TEXT"? To send the word to the', program="tau"
+    ),
+    "a command of another agent with more": Wrong(
+        ["run", "the", "tests"],
+        'There is no command "run". Did you mean pi -p "TEXT"? To send the text to the model: pi',
+    ),
+    "a command of another agent with a flag": Wrong(
+        ["export", "--no-session"], 'There is no command "export". Did you mean tau --export ID?', program="tau"
+    ),
+    "a command of tau, asked of pi, with more": Wrong(
+        ["login", "mine"], '"login" is a command of tau. Run: tau login.'
+    ),
+    "mcp of pi": Wrong(["mcp", "lst"], 'There is no command "tau mcp lst".'),
+    "a command that reads its own options after one": Wrong(
+        ["--model", "demo", "list"], '"list" is a command of tau. Run: tau list.', program="tau"
+    ),
+    "a time limit of another agent": Wrong(
+        [*DEMO, "--timeout", "5", "hi"], "Unknown option: --timeout. Did you mean --time-limit SECONDS?"
+    ),
+    "an output format of another agent": Wrong(
+        [*DEMO, "--output-format=json", "hi"], "Unknown option: --output-format. Did you mean --mode json?"
+    ),
+    "a switch of another agent": Wrong(
+        [*DEMO, "--yolo", "hi"], "Unknown option: --yolo. Did you mean to leave it out (nothing is asked without"
+    ),
     "an unknown flag of a command": Wrong(["doctor", "--zork"], "Unknown option: --zork.", program="tau"),
     "an unknown shell": Wrong(["completion", "tcsh"], "tau completion bash|zsh|fish prints a script", program="tau"),
     "an extension without a name": Wrong(["extension", "new"], "Usage: tau extension new NAME.", program="tau"),

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 from support.rpc_process import WITHIN, Json, as_record, kinds, surroundings
 
-PI = [sys.executable, "-c", "from tau.cli.main import pi; pi()"]
+PROGRAMS = {name: [sys.executable, "-c", f"from tau.cli.main import {name}; {name}()"] for name in ("pi", "tau")}
+PI = PROGRAMS["pi"]
 QUICK_RETRIES = {"retry": {"baseDelayMs": 1, "maxRetries": 2}}
 
 
@@ -42,11 +43,12 @@ def scripted(folder: Path, *answers: Json) -> list[str]:
 def start(
     folder: Path, *argv: str, answers: Sequence[Json] = (), settings: Json | None = None, **how: Any
 ) -> subprocess.Popen[bytes]:
-    """The program, under way. Without a word about it, stdin is empty."""
+    """The program, under way. Without a word about it, it is `pi`, and stdin is empty."""
+    program = PROGRAMS[how.pop("program", "pi")]
     env = {**surroundings(folder, settings), **how.pop("env", {})}
     streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **how}
     model = [] if "--model" in argv else scripted(folder, *answers)
-    return subprocess.Popen([*PI, *model, *argv], cwd=folder / "work", env=env, **streams)
+    return subprocess.Popen([*program, *model, *argv], cwd=folder / "work", env=env, **streams)
 
 
 def run(folder: Path, *argv: str, piped: str | None = None, **how: Any) -> Done:

@@ -1,7 +1,7 @@
 """`tau completion bash|zsh|fish`: a completion script for the shell, generated from the table of flags.
 
 Names that depend on the machine (models, providers, sessions) are not in the script: it asks `tau completion models`
-and so on for them. It never asks `pi`, to which these words are a prompt.
+and so on for them. It never asks `pi`, which has no such command.
 """
 
 from __future__ import annotations

@@ -160,17 +160,20 @@ class ParsedArguments(NamedTuple):
     unknown: list[str]
     lists: dict[str, list[str]]  # flags that may be repeated
     after: dict[str, int]  # unknown flag -> index of the word after it: its value, if an extension defines it with one
+    command: str = ""  # the first word, if it may name a command: words after -p, --mode and -- are prompts
 
 
 def parse(argv: list[str]) -> ParsedArguments:
     arguments = ParsedArguments({}, [], [], {}, {})
-    rest = list(argv)
+    command, rest = "", list(argv)
     while rest:
         word = rest.pop(0)
         if word == "--":
             arguments.words.extend(rest)
             break
         if not word.startswith("-") or word == "-":
+            if not (arguments.words or arguments.after or arguments.flags.keys() & {"print", "mode"}):
+                command = word
             arguments.words.append(word)
             continue
         name, equals, value = word.lstrip("-").partition("=")
@@ -194,7 +197,7 @@ def parse(argv: list[str]) -> ParsedArguments:
             arguments.lists.setdefault(flag.name, []).append(value)
         else:
             arguments.flags[flag.name] = value
-    return arguments
+    return arguments._replace(command=command)
 
 
 def help_text(program: str) -> str:

@@ -33,7 +33,7 @@ FRONT_ENDS = {
 MODES = ("text", "json", "rpc", "acp")  # values of --mode; tui is the default at a terminal
 # Flags that do not run the agent.
 TASKS = {"list-models": "tau.cli.models", "export": "tau.cli.export"}
-# Only for the program tau: for pi, a word is a message to the model.
+# Commands of the program tau; pi has those of FIRST_WORDS.
 COMMANDS = {
     "acp": "tau.acp.stdio",
     "attach": "tau.cli.attach",
@@ -55,10 +55,10 @@ COMMANDS = {
     "update": "tau.cli.packages",
     "warm": "tau.cli.warm.command",
 }
-# First words that are a command of both programs, as in pi. They manage packages.
 PACKAGE_COMMANDS = ("install", "remove", "uninstall", "update", "list", "config")
+FIRST_WORDS = (*PACKAGE_COMMANDS, "auth", "mcp")  # commands of both programs, as in pi: never a prompt
 SESSION_FLAGS = ("continue", "resume", "session", "session-id", "fork", "name")  # they choose or name a session
-OWN_ARGUMENTS = ("fleet", "mcp")  # commands that parse what follows them themselves
+OWN_ARGUMENTS = (*FIRST_WORDS, "fleet")  # commands that parse what follows them themselves, so they stand first
 NO_PROMPT = "There is no prompt: give a message, or pipe text to stdin."
 
 
@@ -85,14 +85,15 @@ def _terminal() -> Any:
 
 def main(program: str, argv: list[str]) -> int:
     try:
-        _check_first_word(program, argv)
-        if argv and argv[0] in PACKAGE_COMMANDS:
+        first = argv[0] if argv else ""
+        is_command = first in COMMANDS and (program == "tau" or first in FIRST_WORDS)
+        if is_command and first in OWN_ARGUMENTS:
             _terminal().log_to_stderr()
-            code: int = import_module(COMMANDS[argv[0]]).main(argv)
-        elif program == "tau" and argv and argv[0] in OWN_ARGUMENTS:
-            _terminal().log_to_stderr()
-            code = import_module(COMMANDS[argv[0]]).main(argv[1:])
+            module: Any = import_module(COMMANDS[first])
+            code: int = module.main(argv if first in PACKAGE_COMMANDS else argv[1:])
         else:
+            if not is_command and first.replace("-", "a").isalpha() and not first.startswith("-"):
+                _check_command(program, first, alone=len(argv) == 1)
             code = run(program, parse(argv))
         if sys.stdout is None:
             _terminal().complain("Error: the output could not be written: stdout is closed.")
@@ -119,17 +120,15 @@ def _discard_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
-def _check_first_word(program: str, argv: list[str]) -> None:
-    """Refuse a command that does not exist instead of sending it to the model. Raises UsageError."""
-    first = argv[0] if argv else ""
-    is_command = first in PACKAGE_COMMANDS or (program == "tau" and first in COMMANDS)
-    if len(argv) == 1 and first.isalpha() and not is_command:
-        import_module("tau.cli.suggestions").check_command(program, first, PACKAGE_COMMANDS, list(COMMANDS))
+def _check_command(program: str, word: str, *, alone: bool) -> None:
+    """Refuse a command that cannot be run like this instead of sending it to the model. Raises UsageError."""
+    check: Any = import_module("tau.cli.suggestions").check_command
+    check(program, word, FIRST_WORDS, list(COMMANDS), alone=alone)
 
 
 def run(program: str, arguments: ParsedArguments) -> int:
     flags = arguments.flags
-    name = arguments.words[0] if program == "tau" and arguments.words else ""
+    name = arguments.command if program == "tau" else ""
     if "help" in flags:
         known = name in COMMANDS
         print(import_module("tau.cli.command_help").COMMAND_HELP[name] if known else help_text(program))
@@ -137,6 +136,8 @@ def run(program: str, arguments: ParsedArguments) -> int:
     if "version" in flags:
         print(__version__ if program != "pi" else pi_version(flags.get("dialect")))
         return ANSWERED
+    if name in OWN_ARGUMENTS:  # after an option, which it would not read
+        _check_command(program, name, alone=True)
     if name == "acp":
         start_acp(arguments)
     if name == "attach":

@@ -8,7 +8,45 @@ from difflib import get_close_matches
 from tau.cli.flags import FLAGS
 from tau.errors import UsageError
 
-FLAG_WORDS = {"help": "--help", "version": "--version", "models": "--list-models", "resume": "--resume"}
+# First words that are commands of other agents, by what they are called here. Not those that name work which a model
+# can do, such as `review` and `test`.
+MEANT = {
+    "--help": "help",
+    "--version": "version",
+    "--list-models": "models providers",
+    "--resume": "resume history session threads",
+    "--continue": "continue",
+    "--fork ID": "fork",
+    "--export ID": "export share",
+    '-p "TEXT"': "run exec ask prompt headless",
+    "--mode rpc": "rpc app-server",
+    "tau, without a word": "chat start new agent interactive",
+    "tau login": "auth keys setup-token configure setup whoami",
+    "tau doctor": "status info diagnose",
+    "tau serve": "server web daemon",
+    "tau mcp serve": "mcp-server",
+    "tau install": "add plugin plugins extensions skills hooks",
+    "tau config": "settings",
+    "tau update, which updates packages (tau itself: with pip, pipx or uv)": "upgrade self-update",
+    'tau -p "write AGENTS.md for this project"': "init",
+}
+# The same for flags.
+MEANT_FLAGS = {
+    "--mode json": "output-format json stream-json",
+    "--time-limit SECONDS": "timeout max-time",
+    "--max-cost DOLLARS": "max-budget-usd budget",
+    "--tools": "allowedTools allowed-tools",
+    "--exclude-tools": "disallowedTools disallowed-tools",
+    "--permissions ask": "permission-mode ask-for-approval approval-mode",
+    "--thinking": "effort reasoning-effort",
+    "--output-schema FILE": "json-schema",
+    "-p": "prompt",
+    "to leave it out (nothing is asked without --permissions)": (
+        "yolo dangerously-skip-permissions dangerously-bypass-approvals-and-sandbox full-auto yes auto-approve"
+    ),
+}
+MEANT_BY_FLAG = {f"--{name}": meant for meant, names in MEANT_FLAGS.items() for name in names.split()}
+MEANT_BY = {word: meant for meant, words in MEANT.items() for word in words.split()}
 
 
 def unknown_flags_error(unknown: Sequence[str]) -> str:
@@ -22,21 +60,23 @@ def _name(word: str) -> str:
 
 
 def _suggestion(word: str) -> str:
+    if meant := MEANT_BY_FLAG.get(_name(word)):
+        return f" Did you mean {meant}?"
     names = [f"--{flag.name}" for flag in FLAGS]
     similar = get_close_matches("--" + _name(word).strip("-").lower(), names, n=2, cutoff=0.75)
     return f" Did you mean {' or '.join(similar)}?" if similar else " Put a message that starts with a dash after --."
 
 
-def check_command(program: str, word: str, package_commands: Sequence[str], commands: Sequence[str]) -> None:
-    """Raise UsageError if a word is, or nearly is, a command that cannot be run like this."""
+def check_command(program: str, word: str, first_words: Sequence[str], commands: Sequence[str], *, alone: bool) -> None:
+    """Raise UsageError if the first word is, or as the only word nearly is, a command that cannot be run like this."""
+    text, quoted = ("the word", f"-p {word}") if alone else ("the text", f'"{word} ..."')
+    as_prompt = f"To send {text} to the model: {program} {quoted}"
     if word in commands:
-        raise UsageError(f'"{word}" is a command of tau. Run: tau {word}. {_as_prompt(program, word)}')
-    if word in FLAG_WORDS:
-        raise UsageError(f'There is no command "{word}". Did you mean {program} {FLAG_WORDS[word]}?')
-    if similar := get_close_matches(word.lower(), commands, n=1, cutoff=0.75):
-        name = program if similar[0] in package_commands else "tau"
-        raise UsageError(f'There is no command "{word}". Did you mean {name} {similar[0]}? {_as_prompt(program, word)}')
-
-
-def _as_prompt(program: str, word: str) -> str:
-    return f"To send the word to the model: {program} -p {word}"
+        raise UsageError(f'"{word}" is a command of tau. Run: tau {word}. {as_prompt}')
+    if meant := MEANT_BY.get(word):
+        name = f"{program} {meant}" if meant.startswith("-") else meant
+        raise UsageError(f'There is no command "{word}". Did you mean {name}? {as_prompt}')
+    similar = get_close_matches(word.lower(), commands, n=1, cutoff=0.75) if alone else []
+    if similar:
+        name = program if similar[0] in first_words else "tau"
+        raise UsageError(f'There is no command "{word}". Did you mean {name} {similar[0]}? {as_prompt}')
