@@ -56,6 +56,39 @@ def test_a_session_of_an_earlier_server_goes_on_in_its_own_folder(tmp_path: Path
         await client.call("tau_reply", sessionId=ids[0], prompt="on")
 
     write = {"blocks": [{"tool": "write", "arguments": {"path": "here", "content": "x"}, "id": "call_1"}]}
-    served(tmp_path, started)
-    served(tmp_path, continued, write, {"text": "Written."})
+    served(tmp_path, started, roots=[other])
+    served(tmp_path, continued, write, {"text": "Written."}, roots=[other])
     assert (other / "here").exists() and not (tmp_path / "work" / "here").exists()
+
+
+def test_the_model_of_a_client_gets_no_folder_outside_of_the_roots(tmp_path: Path) -> None:
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "work" / "sub").mkdir(parents=True)
+    (tmp_path / "work" / "link").symlink_to(tmp_path / "secret")
+    ids: list[str] = []
+
+    async def started(client: McpClient) -> None:
+        for cwd in (
+            str(tmp_path / "secret"),
+            "../secret",
+            "link",
+            "~",
+            "/",
+            "..",
+            str(tmp_path / "work" / ".." / "secret"),
+        ):
+            refused = await client.call("tau", prompt="go", cwd=cwd)
+            assert refused["isError"] and "is not below a folder that this host was started with" in text(refused)
+        for cwd in ("sub", ".", str(tmp_path / "work" / "sub")):
+            assert text(await client.call("tau", prompt="go", cwd=cwd)) == "ok"
+
+    async def elsewhere(client: McpClient) -> None:
+        ids.append((await client.call("tau", prompt="go", cwd="../secret"))["structuredContent"]["sessionId"])
+
+    async def continued(client: McpClient) -> None:
+        refused = await client.call("tau_reply", sessionId=ids[0], prompt="go")
+        assert refused["isError"] and "is not below a folder that this host was started with" in text(refused)
+
+    served(tmp_path, started)
+    served(tmp_path, elsewhere, roots=[tmp_path / "secret"])
+    served(tmp_path, continued)

@@ -14,7 +14,9 @@ from tau.store.fleet_sessions import announced, fleet_sessions
 async def test_a_host_lists_running_sessions_of_a_fleet_and_opens_none(tmp_path: Path) -> None:
     host = make_host(tmp_path)
     agent_dir, client = host.config.agent_dir, Client(host)
+    elsewhere = Client(make_host(tmp_path, roots=[str(tmp_path / "agent")]))
     await client.hello()
+    await elsewhere.hello()
     folder = FleetFolder(tmp_path / "today")
     folder.create()
     ledger = folder.ledger()
@@ -22,7 +24,7 @@ async def test_a_host_lists_running_sessions_of_a_fleet_and_opens_none(tmp_path:
     ledger.claim([("fix", 1, "w1")], 1.0)
     draft = folder.attempt("fix", 1).with_name("1.partial")
     draft.mkdir(parents=True)
-    async with tau.open(tmp_path, model="demo", session=draft / "session.jsonl", agent_dir=agent_dir) as agent:
+    async with tau.open(tmp_path / "work", model="demo", session=draft / "session.jsonl", agent_dir=agent_dir) as agent:
         await agent.prompt("hello")
         id = agent.session_id
 
@@ -33,6 +35,7 @@ async def test_a_host_lists_running_sessions_of_a_fleet_and_opens_none(tmp_path:
     with announced(agent_dir, folder.path):
         assert await names(all=True) == await names(all=True, live=True) == ["fleet today: fix, attempt 1"]
         assert await names() == []
+        assert (await elsewhere.get("list_sessions", all=True))["sessions"] == []  # it is not below the roots
         assert "task fix of the fleet" in (await client.ask("attach", session=id))["error"]
         ledger.finish([Result("fix", 1, "done", "h")], 2.0)
         assert fleet_sessions(agent_dir) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +129,7 @@ def served(
     answer: Callable[[Json], Json] | None = None,
     tools: tuple[str, ...] = AGENT_TOOLS,
     permissions: str | None = None,
+    roots: Sequence[Path] = (),
 ) -> None:
     """Serve one client, which has sent `initialize` if it is a legacy one."""
     for name in ("work", "agent", "home"):
@@ -143,7 +144,7 @@ def served(
     async def main() -> None:
         transport = MemoryTransport()
         client = McpClient(transport, modern=modern, answer=answer)
-        features = ServedFeatures(loaded, options, str(folder / "work"), tools)
+        features = ServedFeatures(loaded, options, [str(one) for one in (folder / "work", *roots)], tools)
         async with asyncio.timeout(WITHIN):
             server = asyncio.create_task(serve_transport(transport, features, StopRequest()))
             reading = asyncio.create_task(client.read())

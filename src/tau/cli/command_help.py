@@ -124,7 +124,7 @@ usage: tau mcp list [--json]
        tau mcp login NAME
        tau mcp logout NAME
        tau mcp call SERVER TOOL [JSON]
-       tau mcp serve [--tools A,B] [--cwd DIR] [options]
+       tau mcp serve [--tools A,B] [--cwd DIR] [--root DIR ...] [options]
 
 Manage MCP servers. list starts nothing. add writes to mcp.json in the agent folder, with -l to .pi/mcp.json of this
 project; --from copies servers from a file of Claude, Cursor, VS Code, Codex or opencode. doctor starts each server
@@ -133,7 +133,8 @@ tool call as JSON.
 
 serve makes tau an MCP server on stdin and stdout. Its tools are tau, which lets the agent work on a prompt, and
 tau_reply, which continues; --tools names what is offered instead, also built-in tools (tau,tau_reply,read,grep).
-Sessions of the folder are resources. The options for models, permissions, sandbox and limits apply to every session.
+The agent works below the folder of the server and each --root. Sessions of the folder are resources. The options for
+models, permissions, sandbox and limits apply to every session.
 
 Exit code 1 if an entry is invalid (list), a server is not ready (doctor) or a call fails (call).""",
     "remove": """\

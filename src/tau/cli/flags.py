@@ -105,7 +105,13 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
     "with `tau serve`": (
         Flag("listen", "", "ADDRESS:PORT", "where to listen for HTTP (default: 127.0.0.1:7717)"),
         Flag("no-tcp", "", "", "listen on the Unix socket only"),
-        Flag("root", "", "DIR", "another folder in which sessions may work; may be repeated", several=True),
+        Flag(
+            "root",
+            "",
+            "DIR",
+            "another folder in which sessions may work; may be repeated",
+            several=True,
+        ),
         Flag("public-url", "", "URL", "the address of the reverse proxy in front of the host"),
         Flag("insecure-lan", "", "", "listen beyond this machine without TLS"),
         Flag("scope", "", "SCOPE", "with `tau serve token new` and `tau serve url`: watch, drive or admin"),

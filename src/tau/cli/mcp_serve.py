@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import NoReturn
 
 from tau.cli.flags import parse
-from tau.cli.session_options import harden_host, hide_filtered, session_options
+from tau.cli.session_options import harden_host, hide_filtered, roots, session_options
 from tau.errors import UsageError
 from tau.records.base import replace
 from tau.runtime.app.factory import SessionFactory, load
@@ -16,7 +16,7 @@ from tau.runtime.app.options import SessionOptions, SessionTarget
 from tau.runtime.terminal import complain, hide_in_log, log_to_stderr
 from tau.store.paths import agent_dir, working_folder
 
-USAGE = "usage: tau mcp serve [--tools A,B] [--cwd DIR] [options]"
+USAGE = "usage: tau mcp serve [--tools A,B] [--cwd DIR] [--root DIR ...] [options]"
 # Flags of sessions that make no sense for a server, which opens a session for each call.
 REFUSED_FLAGS = ("continue", "resume", "session", "session-id", "fork", "output-schema", "record", "print", "mode")
 
@@ -40,7 +40,7 @@ def main(words: list[str]) -> NoReturn:
     options = session_options(arguments)
     options = replace(options, dialect=options.dialect or "default")  # the user's setting is for clients of pi
     target = SessionTarget(kept=options.session.kept, folder=options.session.folder)
-    import_module("tau.mcp_server.stdio").serve(_load, replace(options, session=target), cwd, names)
+    import_module("tau.mcp_server.stdio").serve(_load, replace(options, session=target), roots(arguments, cwd), names)
     raise AssertionError("a front end ends the process")
 
 

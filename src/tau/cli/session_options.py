@@ -57,6 +57,15 @@ def harden(inherited: ChildEnvironment, key: str) -> None:
         no_new_privileges()
 
 
+def roots(arguments: ParsedArguments, cwd: str) -> list[str]:
+    """The folders below which clients of a server may name folders: its own, and each --root. Raises UsageError."""
+    given = [os.path.join(cwd, os.path.expanduser(root)) for root in arguments.lists.get("root", ())]
+    for root in given:
+        if not os.path.isdir(root):
+            raise UsageError(f"--root {root}: there is no such folder")
+    return [os.path.realpath(root) for root in (cwd, *given)]
+
+
 def harden_host(arguments: ParsedArguments) -> None:
     """Harden a program that opens sessions later, as the settings of the user and of the working folder say."""
     found = _child_environment(arguments)

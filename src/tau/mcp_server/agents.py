@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -24,6 +24,7 @@ from tau.runtime.app.handle import SessionHandle
 from tau.runtime.app.options import SessionOptions, SessionTarget
 from tau.runtime.services import Client, Mode
 from tau.runtime.session.operations import as_path
+from tau.store.paths import check_folder
 
 logger = logging.getLogger(__name__)
 MAX_OPEN_SESSIONS = 32  # of which the idle ones are closed, the oldest first
@@ -37,7 +38,10 @@ START: Json = {
     "type": "object",
     "properties": {
         "prompt": {"type": "string", "description": "The task, complete: the agent sees nothing else"},
-        "cwd": {"type": "string", "description": "The folder to work in; default: the folder of the server"},
+        "cwd": {
+            "type": "string",
+            "description": "The folder to work in, below a root of the server; default: its folder",
+        },
         "model": {"type": "string", "description": "The model: an id, provider/id, or a part of its name"},
         "outputSchema": {"type": "object", "description": "JSON Schema of a result that is wanted instead of text"},
     },
@@ -151,12 +155,17 @@ class AgentSession:
 
 
 class Agents:
-    """The sessions that were started here. `load` reads the configuration of a folder."""
+    """The sessions that were started here. `load` reads the configuration of a folder.
 
-    def __init__(self, load: Load, options: SessionOptions, cwd: str) -> None:
+    They work below the `roots`, of which the first is the default: the model of the client chooses the folder, and
+    sandbox and permissions are about that folder.
+    """
+
+    def __init__(self, load: Load, options: SessionOptions, roots: Sequence[str]) -> None:
         self._load = load
         self._options = options
-        self._cwd = cwd
+        self._roots = roots
+        self._cwd = roots[0]
         self._sessions: dict[str, AgentSession] = {}  # by id, the most recently used last
         self._folders: dict[str, str] = {}  # by id: where a session worked that was closed
         self._closing: dict[str, asyncio.Task[None]] = {}  # by id: sessions that still hold their file
@@ -189,8 +198,6 @@ class Agents:
 
     async def _new(self, given: Mapping[str, Any], call: Call) -> AgentSession:
         cwd = os.path.realpath(os.path.join(self._cwd, as_path("cwd", given.get("cwd", "."))))
-        if not os.path.isdir(cwd):
-            raise CommandError(f"cwd: there is no folder {cwd}")
         options = self._options
         if "model" in given:
             options = replace(options, model=given["model"], provider=None)
@@ -219,11 +226,10 @@ class Agents:
         found = (await asyncio.to_thread(lambda: self._load(options, self._cwd))).resumed
         if found is None or found.header.id != id:
             raise CommandError(f"sessionId: there is no session {id[:80]!r}")
-        if not os.path.isdir(found.header.cwd):
-            raise CommandError(f"sessionId: the folder of this session does not exist any more: {found.header.cwd}")
         return found.header.cwd
 
     async def _open(self, options: SessionOptions, cwd: str, call: Call) -> AgentSession:
+        check_folder("cwd", cwd, self._roots)
         factory = await asyncio.to_thread(lambda: self._load(options, cwd))
         mode: Mode = "rpc" if call.can_ask else "print"  # the first has dialogs
         session = AgentSession(lambda client: factory.open(client, mode, saves=False, shared=True), cwd)

@@ -43,14 +43,14 @@ def checked_names(names: Sequence[str]) -> list[str]:
 
 
 class ServedFeatures:
-    """`names` are the tools to offer."""
+    """`names` are the tools to offer, `roots` the folder of the server and others in which the agent may work."""
 
-    def __init__(self, load: Load, options: SessionOptions, cwd: str, names: Sequence[str]) -> None:
+    def __init__(self, load: Load, options: SessionOptions, roots: Sequence[str], names: Sequence[str]) -> None:
         self._load = load
         self._options = options
-        self._cwd = cwd
+        self._cwd = roots[0]
         self._names = names
-        self._agents = Agents(load, options, cwd)
+        self._agents = Agents(load, options, roots)
         self._opening: asyncio.Task[SessionHandle] | None = None  # of the session for built-in tools and lists
         self._questions = Questions(_call.get)
 

@@ -29,10 +29,10 @@ INSTRUCTIONS = (
 CAPABILITIES: dict[str, dict[str, object]] = {"tools": {}, "resources": {}}
 
 
-def serve(load: Load, options: SessionOptions, cwd: str, names: Sequence[str] = AGENT_TOOLS) -> NoReturn:
+def serve(load: Load, options: SessionOptions, roots: Sequence[str], names: Sequence[str] = AGENT_TOOLS) -> NoReturn:
     """Serve the process's stdin and stdout, and exit with a code of the table above."""
     stdin, stdout = claim_stdio()
-    features = ServedFeatures(load, options, cwd, names)
+    features = ServedFeatures(load, options, roots, names)
 
     async def run() -> int:
         return await serve_transport(PipeTransport(stdin, stdout), features, StopSignal())

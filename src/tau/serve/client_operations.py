@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from tau.errors import CommandError
 from tau.records.base import UNSET
 from tau.records.budgets import Budget
-from tau.records.replies import BashResult, Disposition
+from tau.records.replies import BashResult, Disposition, SessionRow
 from tau.runtime.session.operations import Operations, as_path
 from tau.serve.keys import current_key
-from tau.serve.opening import is_inside, narrower_budget
-from tau.store.listing import read_header
+from tau.serve.opening import narrower_budget
+from tau.store.paths import is_inside
 from tau.tools import Tool
 from tau.tools.registry import MODULES
 from tau.wire.dialect import Dialect
@@ -73,16 +73,17 @@ class ClientOperations(Operations):
         return super().set_budget(narrower_budget(self._live.budget_limit, budget))
 
     async def switch_session(self, path: str) -> bool:
-        opener = self._host.opener
         target = os.path.join(self.cwd, as_path("sessionPath", path))
-        if not is_inside(target, [str(folder) for folder in opener.folders()]):
-            raise CommandError(f"sessionPath: {path} is not in a folder of sessions")
-        if (header := read_header(Path(target))) is not None:
-            opener.folder(header.cwd)
+        self._host.opener.check_file("sessionPath", target)
         other = self._host.live_at(target)
         if other is not None and other is not self._live:
             raise CommandError(f"Session {other.id} is open here; attach to it.")
         return await super().switch_session(path)
+
+    async def sessions(self, *, everywhere: bool) -> list[SessionRow]:
+        """Those of folders outside of the roots are not listed."""
+        serves = cache(self._host.opener.serves)
+        return [row for row in await super().sessions(everywhere=everywhere) if serves(row.cwd)]
 
     async def export_html(self, path: str | None) -> str:
         if path is not None and not is_inside(os.path.join(self.cwd, as_path("outputPath", path)), [self.cwd]):

@@ -7,6 +7,7 @@ import logging
 import os
 from base64 import urlsafe_b64encode
 from contextlib import suppress
+from functools import cache
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -149,14 +150,16 @@ class Host:
         folders = self.opener.folders()
         if wanted.all is not True and self.config.options.session.folder is None:
             folders = [folder_for(self.config.cwd, self.config.agent_dir)]
-        rows, cursor = await asyncio.to_thread(file_rows, folders, wanted.cursor, limit - len(fleets))
+        serves = cache(self.opener.serves)
+        rows, cursor = await asyncio.to_thread(file_rows, folders, serves, wanted.cursor, limit - len(fleets))
         return with_live([*fleets, *rows], sessions, first_page=wanted.cursor is None, cursor=cursor)
 
     async def _fleet_rows(self, wanted: ListHostSessions, limit: int) -> list[HostSessionRow]:
         """Sessions of running fleets: on the first page of all sessions, with room for others."""
         if wanted.cursor is not None or wanted.all is not True:
             return []
-        return (await asyncio.to_thread(fleet_rows, self.config.agent_dir))[: limit - 1]
+        rows = await asyncio.to_thread(fleet_rows, self.config.agent_dir)
+        return [row for row in rows if self.opener.serves(row.cwd)][: limit - 1]
 
     # The end.
 

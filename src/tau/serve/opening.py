@@ -15,6 +15,7 @@ from tau.cli.session_options import hide_filtered
 from tau.errors import CommandError, UsageError
 from tau.records.base import Value, replace
 from tau.records.budgets import Budget
+from tau.records.entries import Header
 from tau.records.host_commands import MIN_ID_LENGTH, OpenSession
 from tau.records.settings import SandboxLevel, Settings
 from tau.runtime.app.config import ProjectConfig
@@ -24,6 +25,7 @@ from tau.runtime.app.options import SessionOptions, SessionTarget
 from tau.runtime.session.operations import as_path
 from tau.store.fleet_sessions import fleet_sessions
 from tau.store.listing import check_shortage, project_folders, read_header, session_files
+from tau.store.paths import NOT_BELOW, check_folder, is_inside
 from tau.store.sessions import folder_for
 from tau.tools import Tool
 from tau.tools.registry import DEFAULT_TOOLS
@@ -52,11 +54,6 @@ class HostConfig(Value):
         return self.roots[0]
 
 
-def is_inside(path: str, roots: Sequence[str]) -> bool:
-    real = os.path.realpath(path)
-    return any(real == root or real.startswith(root.rstrip("/") + "/") for root in map(os.path.realpath, roots))
-
-
 class SessionOpener:
     """Blocking: its methods are called in a thread."""
 
@@ -71,21 +68,32 @@ class SessionOpener:
         load(self._config.agent_dir, self._config.options, self._config.environment, self._config.cwd)
 
     def find(self, id: str) -> Path:
-        """The file of a session, by its id or the beginning of it. Raises CommandError, NoSession if there is none."""
+        """The file of a session, by its id or the beginning of it. Raises CommandError, NoSession if there is none.
+
+        Whatever reads or opens a session finds its file here or with `file`: those of folders outside of the roots are
+        refused.
+        """
         if len(id) < MIN_ID_LENGTH:
             raise CommandError(f"session: give at least {MIN_ID_LENGTH} characters of the id")
         folders = self.folders()
         found = _with_id(id, (path for folder in folders for path in _named_after(folder, id)))
         if not found:  # a file may have any name
             found = _with_id(id, (path for folder in folders for path in session_files(folder)))
-        if id in found:
-            return found[id]
-        if len(found) > 1:
-            raise CommandError(f"session: {len(found)} sessions have an id that begins with {id}")
         if not found:
             _refuse_fleet_session(self._config.agent_dir, id)
             raise NoSession(f"session: there is no session {id}")
-        return next(iter(found.values()))
+        served = {header.id: path for path, header in found.values() if self.serves(header.cwd)}
+        if id in served:
+            return served[id]
+        if not served or id in found:
+            raise CommandError(f"session: the folder of {id} {NOT_BELOW}")
+        if len(served) > 1:
+            raise CommandError(f"session: {len(served)} sessions have an id that begins with {id}")
+        return next(iter(served.values()))
+
+    def serves(self, cwd: str) -> bool:
+        """True if sessions of this folder may be listed, read and opened."""
+        return is_inside(cwd, self._config.roots)
 
     def folders(self) -> list[Path]:
         """All folders of sessions that this host knows."""
@@ -96,11 +104,8 @@ class SessionOpener:
         return list(dict.fromkeys([*usual, *project_folders(self._config.agent_dir / "sessions")]))
 
     def load_file(self, path: Path) -> SessionFactory:
-        """Read a session file. Raises CommandError if it belongs to a folder outside of the roots."""
-        header = read_header(path)
-        if header is None:
-            raise CommandError(f"session: {path} is not a session file")
-        cwd = self.folder(header.cwd)
+        """Read a session file that was found. Raises CommandError."""
+        cwd = self.folder(self._cwd_of(path))
         return self._load(replace(self._config.options, session=self._target(named=str(path))), cwd)
 
     def load(self, wanted: OpenSession) -> SessionFactory:
@@ -151,12 +156,17 @@ class SessionOpener:
         return SessionTarget(kept=kept, folder=self._config.options.session.folder, named=named, name=name)
 
     def file(self, given: str) -> Path:
-        """A session by its id, or by a path below the session folders."""
-        if "/" not in given:
-            return self.find(given)
-        as_path("session", given)
+        """A session by its id, or by a path below the session folders. Raises CommandError."""
+        return self.find(given) if "/" not in given else self.check_file("session", given)
+
+    def check_file(self, field: str, given: str) -> Path:
+        """A path below the session folders. Raises CommandError, also if the folder of the session is not served."""
+        as_path(field, given)
         if not is_inside(given, [str(folder) for folder in self.folders()]):
-            raise CommandError(f"session: {given} is not in a folder of sessions")
+            raise CommandError(f"{field}: {given} is not in a folder of sessions")
+        header = read_header(Path(given))
+        if header is not None and not self.serves(header.cwd):
+            raise CommandError(f"{field}: the folder of {header.id} {NOT_BELOW}")
         return Path(given)
 
     def _cwd_of(self, path: Path) -> str:
@@ -168,11 +178,7 @@ class SessionOpener:
     def folder(self, cwd: str) -> str:
         """Check a working folder: it must be below a root. Raises CommandError."""
         as_path("cwd", cwd)
-        if not os.path.isabs(cwd) or not is_inside(cwd, self._config.roots):
-            raise CommandError(f"cwd: {cwd} is not below a folder that this host was started with (--root)")
-        if not os.path.isdir(cwd):
-            raise CommandError(f"cwd: there is no folder {cwd}")
-        return cwd
+        return check_folder("cwd", cwd, self._config.roots)
 
     def _settings(self, cwd: str) -> Settings:
         """The settings of a session in this folder: they may limit more than the flags of the host."""
@@ -212,12 +218,12 @@ def _named_after(folder: Path, id: str) -> Iterator[Path]:
     return (folder / name for name in names if name.endswith(".jsonl"))
 
 
-def _with_id(id: str, paths: Iterable[Path]) -> dict[str, Path]:
-    found: dict[str, Path] = {}
+def _with_id(id: str, paths: Iterable[Path]) -> dict[str, tuple[Path, Header]]:
+    found: dict[str, tuple[Path, Header]] = {}
     for path in paths:
         header = read_header(path)
         if header is not None and header.id.startswith(id):
-            found.setdefault(header.id, path)
+            found.setdefault(header.id, (path, header))
     return found
 
 

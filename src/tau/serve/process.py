@@ -15,7 +15,7 @@ from typing import Any, NoReturn, Protocol
 
 from tau import __version__
 from tau.cli.flags import ParsedArguments
-from tau.cli.session_options import harden_host, session_options
+from tau.cli.session_options import harden_host, roots, session_options
 from tau.core.text.install_hints import install_hint
 from tau.errors import UsageError
 from tau.records.base import replace
@@ -69,16 +69,11 @@ def host_config(arguments: ParsedArguments) -> HostConfig:
     flags = arguments.flags
     if misplaced := [f"--{name}" for name in NOT_HERE if name in flags]:
         raise UsageError(f"{', '.join(misplaced)}: clients of a host choose sessions and prompts themselves")
-    cwd = working_folder()
-    roots = [os.path.join(cwd, os.path.expanduser(root)) for root in arguments.lists.get("root", ())]
-    for root in roots:
-        if not os.path.isdir(root):
-            raise UsageError(f"--root {root}: there is no such folder")
     options = session_options(arguments)
     return HostConfig(
         agent_dir=agent_dir(),
         options=replace(options, strict=True, session=SessionTarget(options.session.kept, options.session.folder)),
-        roots=[os.path.realpath(root) for root in (cwd, *roots)],
+        roots=roots(arguments, working_folder()),
         idle_s=seconds(flags, "idle", 15 * 60),
         max_live=max(1, round(seconds(flags, "max-live", 1000))),
         answer_timeout_s=seconds(flags, "answer-timeout", 60),

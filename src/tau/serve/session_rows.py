@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from tau.errors import CommandError
@@ -13,7 +13,7 @@ from tau.records.host_events import HostSessionRow, HostSessions
 from tau.records.replies import SessionRow
 from tau.runtime.clock import now
 from tau.serve.live_session import LiveSession
-from tau.store.listing import NO_MESSAGES, check_shortage, recent_files, session_head, session_row
+from tau.store.listing import NO_MESSAGES, check_shortage, read_header, recent_files, session_head, session_row
 
 MAX_ROWS = 200
 _NUMBER = rb"[0-9]{1,20}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,3})?"
@@ -21,8 +21,10 @@ _COST = re.compile(rb'"usage":\{[^{}]*"cost":\{[^{}]*"total":(%b)[,}]' % _NUMBER
 LARGE_BYTES = 4 * 1024 * 1024  # of a larger file only the beginning is read
 
 
-def file_rows(folders: Iterable[Path], cursor: str | None, limit: int) -> tuple[list[HostSessionRow], str | None]:
-    """Rows of session files, newest first, and the cursor of the next page. Blocks."""
+def file_rows(
+    folders: Iterable[Path], serves: Callable[[str], bool], cursor: str | None, limit: int
+) -> tuple[list[HostSessionRow], str | None]:
+    """Rows of the sessions whose folders are served, newest first, and the cursor of the next page. Blocks."""
     files = recent_files(folders)
     start = 0
     if cursor is not None:
@@ -34,7 +36,8 @@ def file_rows(folders: Iterable[Path], cursor: str | None, limit: int) -> tuple[
     for path in files[start:]:
         if len(rows) == limit:
             return rows, last
-        if (row := read_row(path)) is not None:
+        header = read_header(path)
+        if header is not None and serves(header.cwd) and (row := read_row(path)) is not None:
             rows.append(row)
             last = path.name
     return rows, None

@@ -14,6 +14,7 @@ from tau.serve.access import Access
 from tau.serve.greeting import Ending, Kind
 from tau.serve.host import Host
 from tau.serve.live_sessions import CLOSING, TOO_MANY
+from tau.store.paths import NOT_BELOW
 from tau.wire.lines import LineDecoder, LineTooLong
 
 NO_LIMIT = 2**62  # for lines of the channel itself
@@ -127,7 +128,7 @@ def status_of(answer: Answer) -> int:
         return 200
     if error.startswith("Unknown command") or "there is no session" in error or error.endswith("is not live"):
         return 404
-    if "needs the scope" in error:
+    if "needs the scope" in error or NOT_BELOW in error:
         return 403
     if error in (TOO_MANY, CLOSING):
         return 503

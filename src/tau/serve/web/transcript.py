@@ -96,7 +96,7 @@ class Transcript:
         except CommandError as error:
             return failure_reply(Answer("response", False, error=str(error)))
         if live is None:
-            try:  # the file may be of any folder of the user
+            try:  # it may have been deleted
                 cwd = await asyncio.to_thread(self._site.host.opener.folder, log.header.cwd)
             except CommandError as error:
                 return error_reply(403, str(error))
