@@ -79,7 +79,7 @@ class RunError(TauError):
 
 
 class BudgetReached(RunError):
-    """A limit of the budget ended the run; `result.exceeded` is the limit."""
+    """A limit of the budget ended the run, or the model was stuck; `result.exceeded` is the limit."""
 
 
 class AnswerTruncated(RunError):

@@ -252,6 +252,18 @@ def test_a_budget_ends_a_prompt_with_its_own_reason(tmp_path: Path) -> None:
     run(case, tmp_path, tool("bash", command="true"), args=["--max-turns", "1"])
 
 
+def test_a_model_that_is_stuck_ends_a_prompt_as_a_budget_does(tmp_path: Path) -> None:
+    async def case(peer: Peer, session: str) -> None:
+        request = peer.prompt_request(session)
+        await peer.send(request)
+        result = await peer.response(request)
+        assert result["stopReason"] == "max_turn_requests"
+        assert result["_meta"]["tau"]["budget"] == {"limit": "stuck", "used": 8, "allowed": 8}
+        assert "8 answers in a row" in peer.updates("notice")[-1]["title"]
+
+    run(case, tmp_path, tool("no_such_tool"))
+
+
 def test_structured_output_is_in_the_answer(tmp_path: Path) -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 

@@ -54,3 +54,14 @@ def test_the_last_record_tells_of_the_limit_and_the_result(tmp_path: Path) -> No
     assert (told["type"], told["output"], told["exitCode"]) == ("result", {"files": 3}, 0)
     cut = run(tmp_path / "b", "--mode", "json", "--result", "--max-turns", "1", "go", answers=[LOOK]).records[-1]
     assert (cut["limit"], cut["exitCode"]) == ("turns", 3)
+
+
+WRONG: Json = {"blocks": [{"text": "Hm."}, {"tool": "no_such_tool", "arguments": {}, "id": "a"}]}
+STUCK = "Stopped: the tool calls of 8 answers in a row all failed in the same way."
+
+
+def test_a_model_that_repeats_a_mistake_is_stopped_with_a_code_of_its_own(tmp_path: Path) -> None:
+    done = run(tmp_path / "a", "-p", "go", answers=[WRONG])
+    assert (done.code, done.err) == (5, f"Error: {STUCK}\n")
+    told = run(tmp_path / "b", "--mode", "json", "--result", "go", answers=[WRONG]).records[-1]
+    assert (told["limit"], told["exitCode"], told["errorMessage"]) == ("stuck", 5, STUCK)

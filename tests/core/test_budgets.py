@@ -4,16 +4,18 @@ import pytest
 
 from support.loop_kit import call, ok, says, tell, user
 from tau.core.agent.budgets import (
+    NO_STREAK,
     Spent,
     budget_exceeded,
     budget_problem,
     exceeded_before_turn,
     exceeded_while_streaming,
     limit_text,
+    stuck,
     unknown_cost_error,
 )
 from tau.core.agent.loop import agent_run
-from tau.core.agent.tool_results import ToolDone
+from tau.core.agent.tool_results import ToolDone, error_outcome, invalid_call
 from tau.records.base import UNSET, replace
 from tau.records.budgets import Budget
 from tau.records.events import BudgetExceeded, Limit
@@ -119,3 +121,54 @@ def test_a_run_that_may_not_go_on_ends_with_what_it_has() -> None:
 
 def test_an_agent_that_is_done_is_not_asked_whether_it_may_go_on() -> None:
     assert tell(agent_run([user("go")]), [says("done")], turns=0).did[-2:] == ["turn_end", "agent_end"]
+
+
+def failed(name: str = "bash", why: str = "no", **arguments: object) -> ToolDone:
+    return ToolDone(replace(call(name), arguments=arguments), error_outcome(why), is_error=True)
+
+
+def invalid(name: str, why: str, **arguments: object) -> ToolDone:
+    return ToolDone(replace(call(name), arguments=arguments), invalid_call(why), is_error=True)
+
+
+FINE = ToolDone(call("bash"), ok("done"))
+
+
+@pytest.mark.parametrize(
+    "rounds",
+    [
+        [[invalid("no_tool", "Tool no_tool not found")]] * 8,
+        [[invalid(f"tool_{at}", f"Tool tool_{at} not found")] for at in range(8)],  # a new name each time
+        [[invalid("read", f"path: missing ({at})", file=at)] for at in range(8)],
+        [[failed("bash", "exit 3", command="false")]] * 8,
+        [[failed("edit", "no match", path="a"), failed("read", "no file", path="b")]] * 8,
+        [[FINE], [failed(path="other")], *[[failed(path="a")]] * 8],  # what was before does not matter
+    ],
+)
+def test_eight_answers_whose_calls_fail_in_the_same_way_are_the_limit(rounds: list[list[ToolDone]]) -> None:
+    streak = NO_STREAK
+    found = [stuck(streak := streak.after(done), 8) for done in rounds]
+    assert found == [None] * (len(rounds) - 1) + [BudgetExceeded("stuck", 8, 8)]
+    assert limit_text(found[-1] or BudgetExceeded("stuck", 0, 0)) == (
+        "Stopped: the tool calls of 8 answers in a row all failed in the same way."
+    )
+    assert stuck(streak, 0) is None
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        [FINE],
+        [FINE, failed(path="a")],  # one call of the answer is made
+        [failed(path="b")],  # other arguments
+        [failed("read", path="a")],  # another tool
+        [failed(why="yes", path="a")],  # another error
+        [invalid("bash", "no", path="a")],
+    ],
+)
+def test_another_outcome_starts_the_count_anew(between: list[ToolDone]) -> None:
+    streak = NO_STREAK
+    for done in [*[[failed(path="a")]] * 7, between, *[[failed(path="a")]] * 7]:
+        streak = streak.after(done)
+        assert stuck(streak, 8) is None
+    assert stuck(streak.after([failed(path="a")]), 8) == BudgetExceeded("stuck", 8, 8)

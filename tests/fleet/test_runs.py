@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 import signal
@@ -66,11 +67,14 @@ def test_work_trees_give_patches_and_leave_the_repository_alone(tmp_path: Path) 
 @pytest.mark.promise("W11")
 def test_outcomes_say_what_happened(tmp_path: Path) -> None:
     fleet = FleetRun(tmp_path, [WRITE, {"text": "ok"}])
+    wrong = tmp_path / "wrong.json"
+    wrong.write_text(json.dumps({"answers": [{"blocks": [{"tool": "no_such_tool", "arguments": {}, "id": "a"}]}]}))
     fleet.tasks(
         [
             {"id": "check", "check": "exit 4"},
             {"id": "setup", "setup": "echo broken; exit 3"},
             {"id": "turns", "budget": {"maxTurns": 1}},
+            {"id": "stuck", "script": str(wrong)},
             {"id": "model", "model": "no-such-model"},
             {"id": "fine"},
         ]
@@ -81,6 +85,7 @@ def test_outcomes_say_what_happened(tmp_path: Path) -> None:
         "check": "unsolved",
         "setup": "failed",
         "turns": "limited",
+        "stuck": "stuck",
         "model": "failed",
         "fine": "done",
     }

@@ -65,6 +65,13 @@ def test_a_budget_that_ended_the_run_is_not_ok(tmp_path: Path, budget: tau.Budge
     assert raised.value.result is result
 
 
+def test_a_model_that_was_stuck_is_not_ok(tmp_path: Path) -> None:
+    result = result_for(tmp_path, calls("no_such_tool"))
+    assert (result.ok, result.stop_reason, result.exceeded) == (False, "stuck", events.BudgetExceeded("stuck", 8, 8))
+    with pytest.raises(tau.BudgetReached, match="8 answers in a row all failed in the same way"):
+        result.raise_for_status()
+
+
 def test_a_truncated_answer_is_not_ok(tmp_path: Path) -> None:
     result = result_for(tmp_path, LENGTH)
     assert (result.ok, result.stop_reason, result.error, result.text) == (False, "length", TRUNCATED, "Once upon")

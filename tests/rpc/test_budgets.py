@@ -158,3 +158,48 @@ def test_a_flag_that_makes_no_sense_is_reported_at_once(tmp_path: Path, args: li
         [*scripted(tmp_path), *args], input=b"", capture_output=True, env=surroundings(tmp_path), timeout=30
     )
     assert (ended.returncode, ended.stderr.decode()) == (2, f"Error: {error}\n")
+
+
+# A model that repeats a failure.
+
+UNKNOWN: Json = {"blocks": [{"tool": "no_such_tool", "arguments": {}, "id": "a"}]}
+MALFORMED: Json = {"blocks": [{"tool": "read", "arguments": {"file": "a"}, "id": "a"}]}
+FAILING: Json = {"blocks": [{"tool": "read", "arguments": {"path": "nowhere"}, "id": "a"}]}
+STUCK = "Stopped: the tool calls of {} answers in a row all failed in the same way."
+
+
+@pytest.mark.parametrize("answer", [UNKNOWN, MALFORMED, FAILING])
+def test_eight_answers_that_fail_alike_end_the_run(tmp_path: Path, answer: Json) -> None:
+    with Agent(tmp_path, answer) as agent:
+        events = agent.prompt("go")
+        assert exceeded(events) == {"type": "budget_exceeded", "limit": "stuck", "used": 8, "allowed": 8}
+        assert kinds(events)[-4:] == ["turn_end", "budget_exceeded", "agent_end", "agent_settled"]
+        *called, last = said(events, "assistant")
+        assert len(called) == 8
+        assert (last["stopReason"], last["errorMessage"]) == ("aborted", STUCK.format(8))
+        assert events[-1]["aborted"] is False
+
+
+def test_the_number_of_such_answers_is_a_setting_and_counts_for_each_prompt(tmp_path: Path) -> None:
+    answers = [UNKNOWN, UNKNOWN, {"text": "one"}, UNKNOWN, UNKNOWN, {"text": "two"}, UNKNOWN]
+    with Agent(tmp_path, *answers, settings={"stuckAfter": 3}) as agent:
+        for answer in ("one", "two"):
+            assert texts(agent.prompt("go"), "assistant")[-1] == answer
+        events = agent.prompt("go")
+        assert exceeded(events)["used"] == 3
+        assert said(events, "assistant")[-1]["errorMessage"] == STUCK.format(3)
+
+
+def test_zero_turns_it_off(tmp_path: Path) -> None:
+    with Agent(tmp_path, *[UNKNOWN] * 20, {"text": "done"}, settings={"stuckAfter": 0}) as agent:
+        events = agent.prompt("go")
+        assert (of("budget_exceeded", events), texts(events, "assistant")[-1]) == ([], "done")
+
+
+def test_a_message_of_the_client_starts_the_count_anew(tmp_path: Path) -> None:
+    with Agent(tmp_path, *[UNKNOWN] * 3, {"text": "done"}, settings={"stuckAfter": 3}) as agent:
+        agent.ask("steer", message="try something else")
+        agent.ask("steer", message="and this")
+        events = agent.prompt("go")
+        assert (of("budget_exceeded", events), texts(events, "assistant")[-1]) == ([], "done")
+        assert texts(events, "user") == ["go", "try something else", "and this"]

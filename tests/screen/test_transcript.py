@@ -350,6 +350,10 @@ def test_an_answer_that_was_not_streamed_is_shown_at_its_end() -> None:
             ["Warning: Stopped: the limit of $1.00 for this prompt ($1.02", "used) is reached."],
         ),
         (
+            BudgetExceeded("stuck", 8, 8),
+            ["Warning: Stopped: the tool calls of 8 answers in a row all", "failed in the same way."],
+        ),
+        (
             BudgetExceeded("turns", 5, 5),
             ["Warning: Stopped: the limit of 5 turns for this prompt (5", "used) is reached."],
         ),

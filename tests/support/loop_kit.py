@@ -239,7 +239,7 @@ class Stage:
     async def compact_if_needed(self) -> Iterable[StoredMessage] | None:
         return None
 
-    def may_continue(self) -> bool:
+    def may_continue(self, done: Sequence[ToolDone]) -> bool:
         return True
 
     def now(self) -> int:

@@ -70,6 +70,11 @@ def test_a_budget_is_named(tmp_path: Path) -> None:
     assert found.named("invoke_agent tau").attributes["tau.budget.limit"] == "turns"
 
 
+def test_a_model_that_was_stuck_is_named(tmp_path: Path) -> None:
+    about = collected(tmp_path, calls("no_such_tool")).named("invoke_agent tau").attributes
+    assert (about["tau.budget.limit"], about["error.type"]) == ("stuck", "stuck")
+
+
 def test_a_denied_call_is_not_a_failure_of_the_tool(tmp_path: Path) -> None:
     rules = {"deny": [{"tool": "bash"}], "otherwise": "allow"}
     found = collected(tmp_path, calls("bash", command="true"), says("ok"), permissions=rules)

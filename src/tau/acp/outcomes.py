@@ -19,6 +19,7 @@ BUDGETS: dict[str, StopReason] = {
     "tokens": "max_tokens",
     "cost": "max_turn_requests",
     "time": "max_turn_requests",
+    "stuck": "max_turn_requests",
 }
 _REFUSED = re.compile(r"The model refused to answer|content filter stopped the answer|content_filter")
 _STATUS = re.compile(r"\b([45]\d\d)\b")
@@ -54,7 +55,7 @@ def prompt_result(outcome: Outcome, retries: int) -> PromptResult:
     if outcome.output_error is not None:
         own["outputError"] = outcome.output_error
     exceeded, answer = outcome.exceeded, outcome.answer
-    if exceeded is not None and exceeded.limit in ("cost", "time"):
+    if exceeded is not None and exceeded.limit in ("cost", "time", "stuck"):
         own["budget"] = {"limit": exceeded.limit, "used": exceeded.used, "allowed": exceeded.allowed}
     return PromptResult(
         stop_reason=_stop_reason(outcome, exceeded, answer, retries), meta={"tau": own} if own else UNSET

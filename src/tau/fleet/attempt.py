@@ -260,7 +260,7 @@ class AttemptRun:
         """What a prompt that has ended means for the task; None if it goes on. Raises TaskFailed."""
         if result.exceeded is not None:
             self._set(error=result.error)
-            return "limited"
+            return "stuck" if result.stop_reason == "stuck" else "limited"
         if not result.ok:
             error = result.error or "The run failed."
             raise TaskFailed(error, transient=is_transient(error), uncounted=self._refusals.on_failure(error))

@@ -13,7 +13,7 @@ from tau.store.ledger_view import LedgerView
 WINDOW_S = 600.0  # the rate is that of the last minutes
 MAX_LISTED = 5
 GOOD = ("done", "solved")
-BAD = ("failed", "unsolved", "limited", "denied", "stopped")
+BAD = ("failed", "unsolved", "limited", "stuck", "denied", "stopped")
 
 
 class Slow(NamedTuple):

@@ -23,8 +23,9 @@ else:
 
     T_co = TypeVar("T_co", covariant=True)
 
-RunStopReason = Literal["stop", "length", "budget", "aborted", "error"]
-"""Why a run ended: "stop" is the regular end; "length", a truncated answer; "budget", a limit; "aborted"; "error"."""
+RunStopReason = Literal["stop", "length", "budget", "stuck", "aborted", "error"]
+"""Why a run ended: "stop" is the regular end; "length", a truncated answer; "budget", a limit; "stuck", tool calls that
+failed again and again; "aborted"; "error"."""
 
 TRUNCATED = "The answer was cut off at the length limit of the model."
 NOT_ITERABLE = (
@@ -35,6 +36,7 @@ NO_OUTPUT = "The prompt was handled by an extension, so there is no structured o
 _ERRORS: dict[RunStopReason | None, type[RunError]] = {
     "length": AnswerTruncated,
     "budget": BudgetReached,
+    "stuck": BudgetReached,
     "aborted": RunAborted,
 }
 
@@ -65,7 +67,7 @@ class Result(Generic[T_co]):
     output: T_co | None = None
     """with `output_schema`: the requested object; None if the run ended without it"""
     exceeded: BudgetExceeded | None = None
-    """the budget limit that ended the run"""
+    """the limit that ended the run"""
 
     @property
     def ok(self) -> bool:
@@ -141,7 +143,7 @@ def _ending(last: Assistant | None, outcome: PromptOutcome) -> tuple[RunStopReas
     if outcome.aborted or (outcome.exceeded is None and last is not None and last.stop_reason == "aborted"):
         return "aborted", message or outcome.output_error or str(Aborted())
     if outcome.exceeded is not None:
-        return "budget", limit_text(outcome.exceeded)
+        return "stuck" if outcome.exceeded.limit == "stuck" else "budget", limit_text(outcome.exceeded)
     if last is not None and last.stop_reason == "length":
         return "length", TRUNCATED
     if message is not None or outcome.output_error is not None or (last is not None and last.stop_reason == "error"):

@@ -11,7 +11,7 @@ from tau.records.models import ThinkingLevel
 
 CompactionReason = Literal["manual", "threshold", "overflow"]
 
-Limit = Literal["turns", "tokens", "cost", "time"]
+Limit = Literal["turns", "tokens", "cost", "time", "stuck"]
 
 
 class Outcome(Record):
@@ -216,7 +216,8 @@ class BashUpdate(Event, tag="bash_execution_update"):
 class BudgetExceeded(Event, tag="budget_exceeded"):
     """A budget limit ended the work on this prompt. Sent before the last `agent_end`, or else before `agent_settled`.
 
-    `costUnknown` is set if the price of a model that was used is not known.
+    `costUnknown` is set if the price of a model that was used is not known. `stuck` counts answers in a row whose tool
+    calls all failed in the same way; the setting `stuckAfter` limits them.
     """
 
     limit: Limit

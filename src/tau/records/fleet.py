@@ -8,7 +8,7 @@ from tau.records.base import Record
 from tau.records.budgets import Budget
 
 Workspace = Literal["worktree", "clone", "copy", "empty", "in-place"]
-Outcome = Literal["done", "solved", "unsolved", "limited", "failed", "denied", "stopped"]
+Outcome = Literal["done", "solved", "unsolved", "limited", "stuck", "failed", "denied", "stopped"]
 
 
 class Container(Record, forbid_unknown_fields=True):

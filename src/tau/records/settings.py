@@ -184,6 +184,9 @@ class Settings(Record):
     """How many queued follow-up messages are delivered at once."""
     tool_execution: Literal["sequential", "parallel"] = "sequential"
     """Run the tool calls of one message one after another or in parallel."""
+    stuck_after: Count = 8
+    """End a run after so many answers in a row whose tool calls all failed in the same way; 0 means never. See
+    [budgets](budgets.md#a-model-that-is-stuck)."""
     save_models: bool = True
     """Save a model or thinking level that a client sets as the new default."""
     dialect: str | None = None

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tau.core.agent.budgets import limit_text
 from tau.records import events as ev
 from tau.records.base import UNSET, encode
 from tau.screen.cards.notices import NoticeCard
 from tau.screen.safe_text import one_line
 
-_LIMITS = {"turns": "turns", "tokens": "tokens", "cost": "cost", "time": "time"}
 MAX_PROBLEMS = 5
 
 
@@ -23,7 +23,9 @@ def event_notice(event: Any, readable: Callable[[str], str] = str) -> NoticeCard
         case ev.CompactionEnd():
             return _compaction(event, readable)
         case ev.BudgetExceeded():
-            return NoticeCard(f"Stopped: the limit of {budget_text(event)} is reached.", "warning")
+            stuck = event.limit == "stuck"
+            text = limit_text(event) if stuck else f"Stopped: the limit of {budget_text(event)} is reached."
+            return NoticeCard(text, "warning")
         case ev.SessionDamaged():
             shown = [f"{one_line(problem)}" for problem in event.problems[:MAX_PROBLEMS]]
             more = len(event.problems) - len(shown)

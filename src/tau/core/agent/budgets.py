@@ -1,18 +1,23 @@
-"""Decide whether a prompt has used up its budget.
+"""Decide whether a prompt has used up its budget, or does not get on.
 
 Between turns any limit can end the prompt: a turn that would exceed a limit is not started. While an answer streams
 or a tool runs, only the token and time limits apply. A run that is finished is never failed for what it used: a
-budget prevents further work, and there is none left.
+budget prevents further work, and there is none left. A `Streak` follows the results of tool calls and finds a model
+that repeats one mistake; it ends a prompt as a limit does.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+from tau.core.agent.tool_results import InvalidCall, ToolDone
 from tau.core.conversation.tokens import CHARS_PER_TOKEN, usage_tokens
 from tau.core.models.pricing import price_unknown
-from tau.records.base import UNSET, Value, replace
+from tau.records.base import UNSET, Value, encode, replace
 from tau.records.budgets import Budget
 from tau.records.events import BudgetExceeded, Limit
-from tau.records.messages import Usage
+from tau.records.messages import Text, Usage
 from tau.records.models import Model
 
 NO_BUDGET = Budget()
@@ -21,10 +26,11 @@ UNKNOWN_COST = (
     "Set its price in models.json, limit tokens instead, or allow unknown cost: its answers then count as free."
 )
 REASONS: dict[Limit, str] = {
-    "turns": "the limit of {0:g} turns",
-    "tokens": "the limit of {0:g} tokens",
-    "cost": "the limit of ${0:g}",
-    "time": "the time limit of {0:g} s",
+    "turns": "the limit of {0:g} turns was reached",
+    "tokens": "the limit of {0:g} tokens was reached",
+    "cost": "the limit of ${0:g} was reached",
+    "time": "the time limit of {0:g} s was reached",
+    "stuck": "the tool calls of {0:g} answers in a row all failed in the same way",
 }
 
 
@@ -44,6 +50,36 @@ class Spent(Value):
             cost=self.cost + usage.cost.total,
             cost_unknown=self.cost_unknown or unknown,
         )
+
+
+class Streak(Value):
+    """The answers in a row whose tool calls all failed in the same way."""
+
+    answers: int = 0
+    failures: frozenset[Any] = frozenset()
+
+    def after(self, done: Sequence[ToolDone]) -> Streak:
+        """The streak after an answer with these results."""
+        if not done or not all(one.is_error for one in done):
+            return NO_STREAK
+        failures = frozenset(map(_failure, done))
+        return Streak(self.answers + 1 if failures == self.failures else 1, failures)
+
+
+NO_STREAK = Streak()
+
+
+def _failure(done: ToolDone) -> Any:
+    """How a call failed. Two that ran failed in the same way if name, arguments and error are the same."""
+    if isinstance(done.outcome, InvalidCall):
+        return InvalidCall
+    text = "".join(block.text for block in done.outcome.content if isinstance(block, Text))
+    return done.call.name, encode(done.call.arguments), text
+
+
+def stuck(streak: Streak, allowed: int) -> BudgetExceeded | None:
+    """The limit of answers that repeat a failure, if it is reached. 0 means no limit."""
+    return BudgetExceeded("stuck", streak.answers, allowed) if 0 < allowed <= streak.answers else None
 
 
 def budget_problem(budget: Budget) -> str | None:
@@ -96,10 +132,10 @@ def exceeded_while_streaming(budget: Budget, spent: Spent, usage: Usage, charact
 
 
 def budget_exceeded(limit: Limit, spent: Spent, seconds: float, allowed: float) -> BudgetExceeded:
-    took: dict[Limit, float] = {"turns": spent.turns, "tokens": spent.tokens, "cost": spent.cost, "time": seconds}
+    took = {"turns": spent.turns, "tokens": spent.tokens, "cost": spent.cost, "time": seconds}
     return BudgetExceeded(limit, round(took[limit], 6), allowed, True if spent.cost_unknown else UNSET)
 
 
 def limit_text(exceeded: BudgetExceeded) -> str:
     """The limit as a sentence, for people and for the model that may read it later."""
-    return f"Stopped: {REASONS[exceeded.limit].format(exceeded.allowed)} was reached."
+    return f"Stopped: {REASONS[exceeded.limit].format(exceeded.allowed)}."

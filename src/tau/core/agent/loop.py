@@ -16,7 +16,7 @@ from typing import Any
 
 from tau.core.agent.draft import MessageBegun, MessageDone, MessageFailed, ResponseStarted, Update
 from tau.core.agent.queues import QueuedMessage, QueueName
-from tau.core.agent.tool_results import ToolDone, ToolProgress, error_outcome
+from tau.core.agent.tool_results import ToolDone, ToolProgress, error_outcome, invalid_call
 from tau.core.text.truncate import MAX_BYTES, MAX_LINES, byte_length, truncate_text
 from tau.records.base import UNSET, Value, replace
 from tau.records.deltas import Failure
@@ -70,8 +70,8 @@ class TakeQueued(Value):  # a list of messages
     queue: QueueName
 
 
-class CheckBudget(Value):  # bool: the budget allows another turn
-    pass
+class CheckBudget(Value):  # bool: another turn may start after these results
+    done: Sequence[ToolDone]
 
 
 class CheckRetry(Value):  # bool: the session will retry after this failure
@@ -164,7 +164,7 @@ def agent_run(
         new += results
         since += [reply, *results]
         yield Publish(TurnEnd(reply, results))
-        if results and not pending and not (yield CheckBudget()):
+        if results and not pending and not (yield CheckBudget(tools_done.done)):
             break
         goes_on = bool(results) and not tools_done.is_final  # otherwise only for queued messages
         if goes_on:
@@ -241,9 +241,13 @@ class ToolRound(Value):
     They do if every result says so: the model is not asked again.
     """
 
+    done: list[ToolDone]
     results: list[ToolResult]
     steering: list[QueuedMessage]
-    is_final: bool = False
+
+    @property
+    def is_final(self) -> bool:
+        return bool(self.done) and not self.steering and all(one.outcome.terminate is True for one in self.done)
 
 
 def run_tools(ending: MessageDone, parallel: bool, skip: bool) -> Generator[LoopRequest, Any, ToolRound]:
@@ -255,8 +259,8 @@ def run_tools(ending: MessageDone, parallel: bool, skip: bool) -> Generator[Loop
 
 
 def _run_sequentially(calls: list[ToolCall], ending: MessageDone, skip: bool) -> Generator[LoopRequest, Any, ToolRound]:
+    all_done: list[ToolDone] = []
     results: list[ToolResult] = []
-    is_final = bool(calls)
     for at, call in enumerate(calls):
         yield Publish(ToolStart(call.id, call.name, call.arguments))
         verdict = yield from _check(at, call, ending)
@@ -266,8 +270,8 @@ def _run_sequentially(calls: list[ToolCall], ending: MessageDone, skip: bool) ->
             yield StartTool(call, verdict)
             done = yield from _wait_for_tool()
         yield Publish(ToolEnd(call.id, call.name, done.outcome, done.is_error, done.duration_ms))
+        all_done.append(done)
         results.append((yield from _announce_result(done)))
-        is_final = is_final and done.outcome.terminate is True
 
         steering = (yield TakeQueued("steer")) if skip else []
         if steering:
@@ -275,8 +279,8 @@ def _run_sequentially(calls: list[ToolCall], ending: MessageDone, skip: bool) ->
                 yield Publish(ToolStart(skipped.id, skipped.name, skipped.arguments))
                 yield Publish(ToolEnd(skipped.id, skipped.name, SKIPPED, True))
                 results.append((yield from _announce_result(ToolDone(skipped, SKIPPED, is_error=True))))
-            return ToolRound(results, steering)
-    return ToolRound(results, [], is_final)
+            return ToolRound(all_done, results, steering)
+    return ToolRound(all_done, results, [])
 
 
 def _run_in_parallel(calls: list[ToolCall], ending: MessageDone) -> Generator[LoopRequest, Any, ToolRound]:
@@ -299,19 +303,20 @@ def _run_in_parallel(calls: list[ToolCall], ending: MessageDone) -> Generator[Lo
         result = yield from _wait_for_tool()
         done[running.pop(id(result.call))] = result
         yield Publish(ToolEnd(result.call.id, result.call.name, result.outcome, result.is_error, result.duration_ms))
+    in_order = [done[at] for at in range(len(calls))]
     results = []
-    for at in range(len(calls)):
-        results.append((yield from _announce_result(done[at])))
-    return ToolRound(results, [], all(one.outcome.terminate is True for one in done.values()))
+    for one in in_order:
+        results.append((yield from _announce_result(one)))
+    return ToolRound(in_order, results, [])
 
 
 def _check(at: int, call: ToolCall, ending: MessageDone) -> Generator[LoopRequest, Any, dict[str, Any] | Outcome]:
     if ending.message.stop_reason == "length":
-        return error_outcome(CALL_CUT_OFF.format(name=call.name))
+        return invalid_call(CALL_CUT_OFF.format(name=call.name))
     if (raw := ending.unreadable.get(at)) is not None:
         from tau.core.checks.schema import validation_error_text
 
-        return error_outcome(
+        return invalid_call(
             validation_error_text(call.name, "  - root: the arguments are not a complete JSON object", raw)
         )
     verdict: dict[str, Any] | Outcome = yield CheckToolCall(call)

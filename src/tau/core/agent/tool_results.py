@@ -19,5 +19,13 @@ class ToolDone(Value):
     duration_ms: int | UnsetType = UNSET  # absent if the tool did not run
 
 
+class InvalidCall(Outcome):
+    """The result of a call that could not be made: its tool is unknown, or its arguments do not fit."""
+
+
 def error_outcome(text: str) -> Outcome:
     return Outcome([Text(text)], {})
+
+
+def invalid_call(text: str) -> InvalidCall:
+    return InvalidCall([Text(text)], {})

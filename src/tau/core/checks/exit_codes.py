@@ -6,7 +6,12 @@ own mistake from a failure of the model.
 
 from __future__ import annotations
 
-ANSWERED, FAILED, USAGE, TRUNCATED, DENIED = 0, 1, 2, 3, 4
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tau.records.events import Limit
+
+ANSWERED, FAILED, USAGE, TRUNCATED, DENIED, STUCK = 0, 1, 2, 3, 4, 5
 
 # Code to meaning, for --help and the documentation.
 EXIT_CODES: dict[int, str] = {
@@ -15,6 +20,7 @@ EXIT_CODES: dict[int, str] = {
     USAGE: "the command line, or a file that it names, is wrong; nothing was run",
     TRUNCATED: "the answer was cut off at its length limit, or a limit such as --max-turns was reached",
     DENIED: "answered, but --permissions did not let every tool call pass",
+    STUCK: "the model repeated tool calls that failed, and was stopped",
     129: "stopped by SIGHUP",
     130: "stopped by SIGINT",
     143: "stopped by SIGTERM",
@@ -25,6 +31,11 @@ _BY_STOP_REASON = {"stop": ANSWERED, "toolUse": ANSWERED, "length": TRUNCATED}
 def exit_code_of_answer(stop_reason: str) -> int:
     """The exit code for an answer with this stop reason."""
     return _BY_STOP_REASON.get(stop_reason, FAILED)
+
+
+def exit_code_of_limit(limit: Limit) -> int:
+    """The exit code for a prompt that this limit has ended."""
+    return STUCK if limit == "stuck" else TRUNCATED
 
 
 def exit_code_of_signal(number: int) -> int:

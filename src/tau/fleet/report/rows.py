@@ -23,7 +23,16 @@ COLUMNS = (
     ("seconds", "Time", True),
     ("change", "Change", True),
 )
-MARKS = {"done": "✓", "solved": "✓", "unsolved": "✗", "failed": "!", "limited": "◔", "denied": "⊘", "stopped": "■"}
+MARKS = {
+    "done": "✓",
+    "solved": "✓",
+    "unsolved": "✗",
+    "failed": "!",
+    "limited": "◔",
+    "stuck": "↻",
+    "denied": "⊘",
+    "stopped": "■",
+}
 MAX_TEXT = 4_000
 MAX_PATCH = 16_000
 MAX_DETAILED = 2_000  # tasks with text and patch in the page; of more, only those that need a look

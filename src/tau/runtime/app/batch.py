@@ -14,7 +14,15 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from tau.core.agent.budgets import limit_text
 from tau.core.agent.draft import Update
-from tau.core.checks.exit_codes import ANSWERED, DENIED, FAILED, TRUNCATED, exit_code_of_answer
+from tau.core.checks.exit_codes import (
+    ANSWERED,
+    DENIED,
+    FAILED,
+    STUCK,
+    TRUNCATED,
+    exit_code_of_answer,
+    exit_code_of_limit,
+)
 from tau.errors import CommandError
 from tau.records.base import UNSET, Value, encode
 from tau.records.dialogs import UiRequest
@@ -78,7 +86,7 @@ class RunSummary:
     def _settle(self) -> None:
         """Evaluate a settled prompt: only now is its answer final, because nothing will be retried."""
         if self.exceeded is not None:
-            self._codes.add(TRUNCATED)
+            self._codes.add(exit_code_of_limit(self.exceeded.limit))
             self.failures.append(limit_text(self.exceeded))
         elif self.answer is None:
             self.fail("The model gave no answer.")
@@ -96,7 +104,7 @@ class RunSummary:
     @property
     def code(self) -> int:
         """Exit code of the worst result."""
-        worst = next((code for code in (FAILED, TRUNCATED) if code in self._codes), ANSWERED)
+        worst = next((code for code in (FAILED, STUCK, TRUNCATED) if code in self._codes), ANSWERED)
         return DENIED if worst == ANSWERED and self.denials else worst
 
     @property

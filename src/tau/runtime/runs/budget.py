@@ -1,4 +1,4 @@
-"""Enforcement of budgets: tracks the usage of a prompt and aborts it when a limit is reached.
+"""Enforcement of budgets: tracks the usage of a prompt and its failures, and aborts it when a limit is reached.
 
 The decisions are in core/agent/budgets.py. This module adds the clock and the abort signal of the run.
 """
@@ -6,18 +6,22 @@ The decisions are in core/agent/budgets.py. This module adds the clock and the a
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from tau.core.agent.budgets import (
     NO_BUDGET,
+    NO_STREAK,
     Spent,
     budget_exceeded,
     budget_problem,
     exceeded_before_turn,
     exceeded_while_streaming,
     limit_text,
+    stuck,
     unknown_cost_error,
 )
 from tau.core.agent.draft import Draft
+from tau.core.agent.tool_results import ToolDone
 from tau.core.models.pricing import price_unknown
 from tau.errors import CommandError
 from tau.records.budgets import Budget
@@ -33,6 +37,8 @@ class BudgetTracker:
         self._signal: AbortSignal | None = None  # of the current prompt
         self._timer: asyncio.TimerHandle | None = None
         self._began = 0.0
+        self._streak = NO_STREAK
+        self._stuck_after = 0
         self.spent = Spent()
         self.exceeded_limit: BudgetExceeded | None = None
 
@@ -55,8 +61,9 @@ class BudgetTracker:
 
     # While a prompt runs.
 
-    def begin(self, signal: AbortSignal) -> None:
+    def begin(self, signal: AbortSignal, stuck_after: int) -> None:
         self._signal, self.spent, self.exceeded_limit = signal, Spent(), None
+        self._streak, self._stuck_after = NO_STREAK, stuck_after
         self._began = asyncio.get_running_loop().time()
         self._set_timer()
 
@@ -86,6 +93,16 @@ class BudgetTracker:
         if self.exceeded_limit is None:
             self.exceeded_limit = exceeded_before_turn(self._limits, self.spent, self._seconds)
         return self.exceeded_limit is None
+
+    def follow(self, done: Sequence[ToolDone]) -> None:
+        """Follow the results of tool calls, and abort the run if the last answers only repeated a failure."""
+        self._streak = self._streak.after(done)
+        if (exceeded := stuck(self._streak, self._stuck_after)) is not None:
+            self._stop_run(exceeded)
+
+    def forget_failures(self) -> None:
+        """Count failures anew, because the model gets another message."""
+        self._streak = NO_STREAK
 
     @property
     def _seconds(self) -> float:

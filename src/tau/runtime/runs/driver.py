@@ -112,8 +112,11 @@ if TYPE_CHECKING:
             """Return the compacted conversation to continue with, or None if it did not have to become shorter."""
             ...
 
-        def may_continue(self) -> bool:
-            """True if another turn may start. It need not handle an abort, which is delivered as the next answer."""
+        def may_continue(self, done: Sequence[ToolDone]) -> bool:
+            """True if another turn may start after these results.
+
+            It need not handle an abort, which is delivered as the next answer.
+            """
             ...
 
         def now(self) -> int: ...
@@ -176,8 +179,8 @@ class Driver:
                             await waiting
                     case CompactIfNeeded():
                         answer = None if self._signal.aborted else await ports.compact_if_needed()
-                    case CheckBudget():
-                        answer = ports.may_continue()
+                    case CheckBudget(done):
+                        answer = ports.may_continue(done)
                     case CheckRetry(failure):
                         answer = not self._signal.aborted and ports.will_retry(failure)
                     case ReadClock():

@@ -19,6 +19,7 @@ from tau.core.agent.draft import MessageDone, MessageFailed, Update
 from tau.core.agent.loop import LoopRequest, RunEnd, agent_run
 from tau.core.agent.queues import MessageQueues, QueuedMessage, QueueName
 from tau.core.agent.retry import Retry, next_retry
+from tau.core.agent.tool_results import ToolDone
 from tau.records.base import UNSET, Value
 from tau.records.events import (
     AgentEnd,
@@ -146,7 +147,7 @@ class PromptRun:
         self._parts.on_start()
         result_tool = None if self._structured_output is None else self._structured_output.tool
         self._parts.tools.begin_run(self.signal, {} if result_tool is None else {result_tool.name: result_tool})
-        self._parts.budget.begin(self.signal)
+        self._parts.budget.begin(self.signal, self._owner.settings.stuck_after)
 
     def _end(self) -> None:
         self.working = False
@@ -277,19 +278,25 @@ class PromptRun:
         compacted = await self._parts.compactor.between_turns(self.signal)
         return self._owner.log.messages.but(()) if compacted else None
 
-    def may_continue(self) -> bool:
+    def may_continue(self, done: Sequence[ToolDone]) -> bool:
         budget, output = self._parts.budget, self._structured_output
-        if self.signal.aborted and budget.exceeded_limit is None:
-            return True  # an abort is delivered as the next answer
-        return not (output is not None and output.done) and budget.allows_turn()
+        if self.signal.aborted:
+            return budget.exceeded_limit is None  # an abort is delivered as the next answer
+        if (output is not None and output.done) or not budget.allows_turn():
+            return False
+        budget.follow(done)  # it may abort the run
+        return True
 
     def now(self) -> int:
         return now()
 
     def _take(self, queue: QueueName) -> list[QueuedMessage]:
         """For TakeQueued, unless the run is aborted. If the budget allows no other turn, the messages stay queued."""
-        queues = self._parts.queues
-        return queues.take(queue) if queues.texts(queue) and self._parts.budget.allows_turn() else []
+        queues, budget = self._parts.queues, self._parts.budget
+        if not (queues.texts(queue) and budget.allows_turn()):
+            return []
+        budget.forget_failures()
+        return queues.take(queue)
 
     def _publish_message_end(self, event: MessageEnd) -> Awaitable[None] | None:
         if isinstance(event.message, Assistant) and not event.message.failed:

@@ -12,7 +12,7 @@ from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from tau.core.agent.tool_results import ToolDone, error_outcome
+from tau.core.agent.tool_results import ToolDone, error_outcome, invalid_call
 from tau.errors import Aborted, ToolError
 from tau.records.events import Outcome
 from tau.records.messages import Text, ToolCall
@@ -193,7 +193,7 @@ class ToolRunner:
         """Return the arguments to run with, or the refusal of the call."""
         tool = self._find(call.name)
         if tool is None:
-            return error_outcome(f"Tool {call.name} not found")
+            return invalid_call(f"Tool {call.name} not found")
         try:
             given = call.arguments if tool.prepare is None else await tool.prepare(call.arguments)
         except ToolError as error:
@@ -267,4 +267,4 @@ def _checked_arguments(tool: Tool, given: dict[str, Any]) -> dict[str, Any] | Ou
 
     schema = tool.schema_for(given) if tool.schema_for else tool.parameters
     arguments, problems = check_arguments(schema, given)
-    return error_outcome(validation_error(tool.name, problems, given)) if problems else arguments
+    return invalid_call(validation_error(tool.name, problems, given)) if problems else arguments

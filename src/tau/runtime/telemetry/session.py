@@ -10,7 +10,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Mapping
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from tau.core.agent.draft import Draft
 from tau.core.models.pricing import price_unknown
@@ -55,7 +55,8 @@ class _Run:
         self.turns = self.retries = 0
         self.usage = {name: 0 for name in ("input", "output", "cache_read", "cache_write")}
         self.cost = 0.0
-        self.cost_unknown = self.exceeded = False
+        self.cost_unknown = False
+        self.exceeded: Literal["budget", "stuck"] | None = None
         self.last: Assistant | None = None
         self.prompts = 0
         self.state: Mapping[str, str] = RUNNING
@@ -137,7 +138,7 @@ class SessionTelemetry:
         for tool in self._tools.values():  # left behind by an abort
             tool.span.end()
         self._tools.clear()
-        error = "budget" if run.exceeded else "aborted" if aborted else None
+        error: str | None = run.exceeded or ("aborted" if aborted else None)
         if run.last is not None:
             run.span.set_attribute(names.STOP_REASON, run.last.stop_reason)
             if error is None and run.last.stop_reason == "error":
@@ -204,7 +205,7 @@ class SessionTelemetry:
 
     def _exceeded(self, event: BudgetExceeded) -> None:
         if self._run is not None:
-            self._run.exceeded = True
+            self._run.exceeded = "stuck" if event.limit == "stuck" else "budget"
             self._run.span.set_attribute(names.BUDGET_LIMIT, event.limit)
         self._sdk.instruments.exceeded.add(1, {names.BUDGET_LIMIT: event.limit})
 

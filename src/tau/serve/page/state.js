@@ -342,7 +342,10 @@ const EVENTS = {
   bash_execution_update: onBashUpdate,
   budget_exceeded: (state, record) => {
     const {limit, used, allowed, costUnknown} = record;
-    const text = `The ${limit} budget has ended the work: ${used} of ${allowed}.`;
+    const text =
+      limit === "stuck"
+        ? `Stopped: the tool calls of ${allowed} answers in a row all failed in the same way.`
+        : `The ${limit} budget has ended the work: ${used} of ${allowed}.`;
     return {budget: {limit, used, allowed, costUnknown}, ...notice(state, record, text, "warning")};
   },
   structured_output: (state, record) =>
