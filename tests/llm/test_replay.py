@@ -126,6 +126,48 @@ def test_no_secret_is_kept() -> None:
     assert '"anthropic-version":"1"' in text and '"x-request-id":"r1"' in text
 
 
+@pytest.mark.parametrize("short", ["k", "text", "test", "EMPTY", "ollama", "content"])
+def test_a_short_key_is_masked_in_headers_only(short: str) -> None:
+    body = {"model": "m1", "max_tokens": 5, "messages": [{"role": "user", "content": f"run the {short}"}]}
+    headers = {"x-api-key": short, "authorization": f"Bearer {short}", "content-type": "text/plain"}
+    asked = ModelRequest(f"https://api.example/v1/messages?key={short}", headers, body)
+    exchange = kept(asked, f'data: {{"type": "content_block_delta", "text": "{short}"}}\n\n'.encode(), ended="whole")
+    assert exchange.request.headers == {"x-api-key": "***", "authorization": "***", "content-type": "text/plain"}
+    assert exchange.request.path == "/v1/messages"
+    assert exchange.request.body == body
+    assert "***" not in "".join(exchange.response.portions)
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        '{"type":"content_bloc***_delta","index":0}',
+        '{"type": "***_delta"}',
+        '{"choices":[{"delta":{"***":"It is 42."}}]}',
+        '{"candidates":[{"conten***":{}}]}',
+    ],
+)
+def test_an_answer_with_masked_names_of_fields_is_an_error(damaged: str) -> None:
+    exchange = kept(request(), b"data: " + damaged[:20].encode(), f"{damaged[20:]}\n\n".encode(), ended="whole")
+    with pytest.raises(ModelError, match=r"^Replay: 0001.json in recordings cannot be read: .*Record it again") as told:
+        RecordingIndex("recordings", {"0001.json": exchange}).take(normalize_request(request(), PLACES))
+    assert told.value.transient is False
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        '{"type":"text_delta","text":"***Note***: it is \\"***\\": 1"}',
+        '{"type":"input_json_delta","partial_json":"{\\"***\\": \\"type\\": \\"***\\"}"}',
+        '{"headers":{"x-api-key":"***"}}',
+    ],
+)
+def test_a_mask_in_a_text_is_no_damage(data: str) -> None:
+    exchange = kept(request(), f"data: {data}\n\n".encode(), ended="whole")
+    index = RecordingIndex("recordings", {"0001.json": exchange})
+    assert index.take(normalize_request(request(), PLACES)) == exchange.response
+
+
 def shelf(*asked: ModelRequest) -> RecordingIndex:
     exchanges = {f"{at:04}.json": kept(one, b"%d" % at, ended="whole") for at, one in enumerate(asked, 1)}
     return RecordingIndex("recordings", exchanges)

@@ -21,12 +21,14 @@ def with_key(models: Json, key: str | None) -> Json:
     return {"providers": {"mock": provider | ({"apiKey": key} if key else {"apiKey": "$NO_SUCH_KEY"})}}
 
 
-def recorded(tmp_path: Path, *answers: str, prompts: tuple[str, ...] = ("go",)) -> tuple[Path, Json, list[Json]]:
+def recorded(
+    tmp_path: Path, *answers: str, prompts: tuple[str, ...] = ("go",), key: str = CANARY
+) -> tuple[Path, Json, list[Json]]:
     """The folder, models.json without a key, and what happened."""
     folder = tmp_path / "recordings"
     events: list[Json] = []
     with ModelServer(*answers) as server:
-        models = with_key(server.models, CANARY)
+        models = with_key(server.models, key)
         args = ["--model", "mock/m1", "--record", str(folder)]
         with Agent(tmp_path / "one", models=models, offline=False, args=args) as agent:
             for prompt in prompts:
@@ -56,6 +58,27 @@ def test_no_secret_is_in_a_recording(tmp_path: Path) -> None:
     exchange = json.loads(file.read_text())
     assert exchange["request"]["headers"]["x-api-key"] == "***"
     assert (exchange["request"]["path"], exchange["response"]["status"]) == ("/v1/messages", 200)
+
+
+@pytest.mark.parametrize("key", ["k", "text", "test"])
+def test_a_run_with_the_short_key_of_a_local_server_is_replayed(key: str, tmp_path: Path) -> None:
+    folder, models, before = recorded(
+        tmp_path, "$ echo a test", "The text is kept.", prompts=("run the test",), key=key
+    )
+    with replay(tmp_path, folder, models) as agent:
+        assert (
+            texts(agent.prompt("run the test"), "assistant") == texts(before, "assistant") == ["", "The text is kept."]
+        )
+
+
+def test_a_recording_that_cannot_be_read_is_an_error_and_not_an_empty_answer(tmp_path: Path) -> None:
+    folder, models, _ = recorded(tmp_path, "It is 42.")
+    (file,) = folder.iterdir()
+    file.write_text(file.read_text().replace("content_block", "content_bloc***"))
+    with replay(tmp_path, folder, models) as agent:
+        (answer,) = said(agent.prompt("go"), "assistant")
+        assert (answer["stopReason"], answer["content"]) == ("error", [])
+        assert answer["errorMessage"].startswith(f"Replay: {file.name} in {folder} cannot be read: names of fields")
 
 
 def test_a_request_that_was_not_recorded_fails_loudly_and_is_not_retried(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ headers, cache markers, session ids, and in texts the working folder, the home f
 generated. Everything else counts: model, system prompt, tools, each message.
 
 A recording contains no secrets: only the request headers in SHOWN keep their value, and the values of the others are
-masked in the response as well.
+masked in the response as well, unless they are too short to be searched for.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from tau.core.checks.secrets import MASK, encoded_forms, header_secrets, mask_forms, url_secrets
+from tau.core.checks.secrets import MASK, MIN_SECRET_LENGTH, encoded_forms, header_secrets, mask_forms, url_secrets
 from tau.errors import ModelError
 from tau.llm.types import ModelRequest
 from tau.records.base import Record, encode, encode_parts, parse
@@ -28,7 +28,9 @@ SHOWN = {"accept", "anthropic-beta", "anthropic-version", "content-type", "opena
 # Response headers that identify the account or could be used for requests.
 HIDDEN = re.compile(r"key|auth|token|secret|cookie|organization|project|account", re.IGNORECASE)
 SECRET_QUERY = re.compile(r"key|token|sig|credential", re.IGNORECASE)
-MIN_SECRET_LENGTH, MIN_UNNAMED_SECRET = 6, 20
+MIN_UNNAMED_SECRET = 20
+# A masked part of a field name or of the type of an event: the key was a word of the API, so the answer is not readable.
+_MASKED_STRUCTURE = re.compile(rb'(?<!\\)"(?:[^"\\\s]*\*{3}[^"\\\s]*"\s*:|type"\s*:\s*"[^"\\]*\*{3})')
 
 # Parts of a body that only control caches, at any depth, and top-level fields that identify the caller or session.
 CACHE_MARKERS = {"cache_control", "cachePoint"}
@@ -165,7 +167,7 @@ def _secrets(request: ModelRequest) -> set[str]:
         part for value in values for part in re.split(r"[\s,;]+|=(?=\w)", value) if len(part) >= MIN_UNNAMED_SECRET
     ]
     found = {*values, *parts, *header_secrets(dict(others)), *url_secrets(request.url)}
-    return {form for secret in found if secret for form in (encoded_forms(secret) or {secret})}
+    return {form for secret in found if secret for form in encoded_forms(secret)}
 
 
 def _masked_chunks(chunks: Sequence[bytes], secrets: Collection[str]) -> list[Any]:
@@ -218,13 +220,20 @@ class RecordingIndex:
         self._used: dict[str, list[str]] = {}
 
     def take(self, normalized: NormalizedRequest) -> RecordedAnswer:
-        """The next answer to a request. Raises a ModelError that says what is missing."""
+        """The next answer to a request. Raises a ModelError that says what is missing, or that it is damaged."""
         names = self._unused.get(normalized.key)
         if not names:
             raise ModelError(self._missing(normalized), transient=False)
         name = names.pop(0)
         self._used.setdefault(normalized.key, []).append(name)
-        return self._exchanges[name].response
+        response = self._exchanges[name].response
+        if _MASKED_STRUCTURE.search(b"".join(recorded_chunks(response))):
+            raise ModelError(
+                f"Replay: {name} in {self._place} cannot be read: names of fields in it are masked, because the API key "
+                "was a part of them. Record it again with --record.",
+                transient=False,
+            )
+        return response
 
     def _missing(self, normalized: NormalizedRequest) -> str:
         model = normalized.body.get("model") if isinstance(normalized.body, dict) else None
