@@ -120,6 +120,9 @@ def test_every_mistake_is_reported_with_its_line(tmp_path: Path) -> None:
       "models": [
         {"id": "b", "maxTokens": "x"}]},
     "none": {"baseURL": "http://x"},
+    "bare": {"baseUrl": "http://x", "apiKey": "BARE_KEY", "api": "openai-completions", "models": [{"id": "c"}]},
+    "headed": {"baseUrl": "http://x", "apiKey": "EMPTY", "api": "openai-completions", "headers": {"x-team": "$TEAM"},
+      "models": [{"id": "d"}, {"id": "e"}]},
     "anthropic": {"modelOverrides": {
         "claude-opus-4.8": {"name": "x"}}},
   },
@@ -134,11 +137,13 @@ def test_every_mistake_is_reported_with_its_line(tmp_path: Path) -> None:
         'settings.json:3: defaultmodel: unknown; did you mean "defaultModel"?',
         "models.json:11: providers.bad.models[0].maxTokens: expected int, got str",
         'models.json:12: Provider none: must specify "baseUrl", "compat", "modelOverrides", or "models".',
-        "models.json:14: providers.anthropic.modelOverrides.claude-opus-4.8: no such model",
+        "models.json:17: providers.anthropic.modelOverrides.claude-opus-4.8: no such model",
         'models.json:6: providers.lab.models[0].contextwindow: unknown; did you mean "contextWindow"?',
         'models.json:12: providers.none.baseURL: unknown; did you mean "baseUrl"?',
         'auth.json:3: xai: expected {"type": "api_key", "key": ...}',
-        "lab: models.json provides no key: LAB_KEY is not set",
+        "lab: models.json provides no key: LAB_KEY is not set in the environment",
+        "bare: models.json provides no key: BARE_KEY is not set in the environment",
+        "headed: the header x-team cannot be sent: TEAM is not set in the environment",
     ]
     assert "secret" not in done.stdout
 

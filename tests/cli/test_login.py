@@ -157,6 +157,14 @@ def test_without_a_key_nothing_is_stored(desk: Desk) -> None:
     assert not desk.auth.exists()
 
 
+def test_the_name_of_a_variable_that_is_not_set_is_not_stored(desk: Desk) -> None:
+    code, _, err = desk.run("--offline", "login", "openai", typed="WORK_API_KEY\n")
+    assert (code, err) == (1, "Error: WORK_API_KEY is not set in the environment: nothing was stored.\n")
+    assert not desk.auth.exists()
+    assert desk.run("--offline", "login", "openai", typed="WORK_API_KEY\n", WORK_API_KEY="sk-work")[0] == 0
+    assert desk.stored["openai"] == {"type": "api_key", "key": "WORK_API_KEY"}
+
+
 def test_an_unreadable_auth_file_is_left_as_it_is(desk: Desk) -> None:
     desk.auth.write_text("{ not json")
     code, _, err = desk.run("--offline", "login", "openai", typed="key\n")
@@ -299,6 +307,17 @@ def test_an_expired_login_is_refreshed_and_stored(desk: Desk, server: OAuthServe
     assert (stored["lab"]["access"], stored["lab"]["refresh"]) == ("access-token-0002", "refresh-token-0002")
     assert (stored["lab"]["account"], stored["other"]) == ("a-1", OTHER)  # what another program stored is kept
     assert server.model_calls == ["Bearer access-token-0002"]
+
+
+def test_the_variable_of_a_client_secret_that_is_not_set_is_named_and_nothing_is_asked(
+    desk: Desk, server: OAuthServer
+) -> None:
+    logged_in(desk, server, expires=now_ms() - 1)
+    del desk.environment["LAB_CLIENT_SECRET"]
+    code, _, err = desk.ask()
+    assert code == 1
+    assert "LAB_CLIENT_SECRET is not set in the environment: clientSecret refers to it." in err
+    assert (server.model_calls, desk.stored["lab"]["access"]) == ([], "access-token-0001")
 
 
 def test_a_refresh_token_that_is_not_replaced_is_kept(desk: Desk, server: OAuthServer) -> None:

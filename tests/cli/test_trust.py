@@ -60,7 +60,7 @@ Its MCP servers start these programs and connect to these addresses:
   stdio: ${SHELL:-sh} -c x  (.mcp.json)
     stdio: env.B runs: date
   seven: x  (.mcp.json; skipped: args: must be a list of strings)
-  unset: https://${NOT_SET_ANYWHERE}/mcp  (.mcp.json; skipped: url: the variable NOT_SET_ANYWHERE is not set)
+  unset: https://${NOT_SET_ANYWHERE}/mcp  (.mcp.json; skipped: url: NOT_SET_ANYWHERE is not set in the environment)
   number: (.mcp.json; skipped: must be an object)
   PROJECT/.pi/mcp.json: mcpServers must be an object. The file is ignored.
 A script of the project that a server runs may change later: trust does not cover it.

@@ -20,6 +20,7 @@ from support.rpc_process import WITHIN, surroundings
 from tau.store.keys import AMBIENT_VARIABLES, KEY_VARIABLES
 
 USAGE, FAILED = 2, 1
+M = {"id": "m"}
 LAB = {"baseUrl": "http://127.0.0.1:9", "api": "openai-completions"}
 
 
@@ -81,6 +82,35 @@ CASES = {
     "an unknown provider": Wrong(["-p", "--provider", "zork", "hi"], 'Unknown provider "zork". Use --list-models'),
     "a model without an id": Wrong(
         ["-p", "--provider", "ollama", "hi"], "ollama has no default model. Choose one with"
+    ),
+    "a key variable that is not set": Wrong(
+        ["-p", "--model", "mine/m", "hi"],
+        "No API key found for mine: MY_KEY is not set in the environment. models.json refers to it: set it, or",
+        FAILED,
+        files={"agent/models.json": json.dumps({"providers": {"mine": {**LAB, "apiKey": "MY_KEY", "models": [M]}}})},
+    ),
+    "a key variable that is not set in auth.json": Wrong(
+        ["-p", "--model", "mine/m", "hi"],
+        "No API key found for mine: MY_KEY is not set in the environment. auth.json refers to it: set it, or",
+        FAILED,
+        files={
+            "agent/models.json": json.dumps({"providers": {"mine": {**LAB, "apiKey": "sk-1", "models": [M]}}}),
+            "agent/auth.json": json.dumps({"mine": {"type": "api_key", "key": "MY_KEY"}}),
+        },
+    ),
+    "a header variable that is not set": Wrong(
+        ["-p", "--model", "mine/m", "hi"],
+        "The header x-team of mine cannot be sent: TEAM is not set in the environment. Set it, or change the header",
+        FAILED,
+        files={
+            "agent/models.json": json.dumps(
+                {"providers": {"mine": {**LAB, "apiKey": "sk-1", "headers": {"x-team": "$TEAM"}, "models": [M]}}}
+            )
+        },
+    ),
+    "the name of a variable as a key": Wrong(
+        ["-p", "--provider", "openai", "--model", "gpt-5.4", "--api-key", "MY_KEY", "hi"],
+        'The API key for openai is "MY_KEY", which is the name of a variable: give its value.',
     ),
     "a mistake in models.json": Wrong(
         ["-p", "--provider", "mine", "hi"],
@@ -255,6 +285,7 @@ def wrong(folder: Path, case: Wrong, before: str = "") -> Done:
         path = folder / name if name.startswith("agent/") else folder / "work" / name
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        path.chmod(0o600)  # else there is a warning about auth.json
     code = f"{before}from tau.cli.main import {case.program}; {case.program}()"
     done = subprocess.run(
         [sys.executable, "-c", code, *case.argv],

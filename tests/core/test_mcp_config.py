@@ -45,6 +45,12 @@ def test_variables_are_expanded(text: str, expanded: str) -> None:
         ({"command": "x", "env": {"A": 1}}, "env.A", "string"),
         ({"command": "${MISSING}"}, "command", "MISSING is not set"),
         ({"command": "x", "env": {"A": "${MISSING}"}}, "env", "MISSING"),
+        (
+            {"url": "https://a/", "headers": {"Authorization": "Bearer $MISSING"}},
+            "headers",
+            "MISSING is not set in the",
+        ),
+        ({"command": "x", "env": {"A": "$MISSING"}}, "env", "MISSING is not set in the environment"),
         ({"url": "ftp://example.com"}, "url", "http"),
         ({"url": "https://"}, "url", "http"),
         ({"url": "https://a/", "headers": []}, "headers", "object"),

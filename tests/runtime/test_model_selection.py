@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 
 from support.loop_kit import assistant
 from tau.core.models.patterns import ModelMatch
-from tau.errors import CommandError, UsageError
+from tau.errors import CommandError, ModelError, UsageError
 from tau.llm import types
 from tau.llm.catalog import DEMO, LOCAL_MODEL, SCRIPTED, Catalog, parse_providers
 from tau.records.base import UNSET, replace
@@ -307,12 +308,30 @@ def test_a_missing_key_is_named_by_its_one_variable(wishes: dict[str, str], erro
     assert str(caught.value) == error
 
 
-def test_a_variable_that_models_json_refers_to_is_named() -> None:
+@pytest.mark.parametrize("written", ["$LAB_KEY", "${LAB_KEY}", "LAB_KEY"])
+def test_a_variable_that_models_json_refers_to_is_named_and_its_name_is_never_sent(written: str) -> None:
     found = models()
-    found.keys.configured = {"lab": "$LAB_KEY"}
+    found.keys.configured = {"lab": written}
+    error = (
+        "No API key found for lab: LAB_KEY is not set in the environment. models.json refers to it: set it, or write "
+        "the key there."
+    )
+    assert (found.keys.has("lab"), found.keys.get("lab")) == (False, None)
     found.choose(Settings(), pattern="m-1")
-    with pytest.raises(CommandError, match=r"^No API key found for lab. Set LAB_KEY, which models.json refers to.$"):
+    with pytest.raises(CommandError, match=rf"^{re.escape(error)}$"):
         found.ready()
+    with_key = models(environment={"LAB_KEY": "sk-lab"})
+    with_key.keys.configured = {"lab": written}
+    with_key.choose(Settings(), pattern="m-1")
+    assert with_key.asked(with_key.ready()).key == "sk-lab"
+
+
+@pytest.mark.parametrize("key", ["EMPTY", "NONE", "ollama", "test", "key", "sk-x", "KEY", "NO_KEY", "not_needed", "x"])
+def test_the_dummy_keys_of_local_servers_are_keys(key: str) -> None:
+    found = models()
+    found.keys.configured = {"lab": key}
+    found.choose(Settings(), pattern="m-1")
+    assert found.asked(found.ready()).key == key
 
 
 def test_a_model_without_a_key_cannot_be_asked() -> None:
@@ -323,7 +342,7 @@ def test_a_model_without_a_key_cannot_be_asked() -> None:
 
 
 def test_headers_are_looked_up_when_the_model_is_asked() -> None:
-    headers = {"x-plain": "1", "x-team": "team-$TEAM", "x-told": "!echo told", "x-none": "$NOBODY"}
+    headers = {"x-plain": "1", "x-team": "team-$TEAM", "x-told": "!echo told", "x-empty": " "}
     found = models("lab", environment={"TEAM": "blue"}, lab={**OWN, "headers": headers})
     (model, _) = found.catalog.models_of("lab")
     assert model.headers == headers
@@ -333,9 +352,23 @@ def test_headers_are_looked_up_when_the_model_is_asked() -> None:
     assert (asked.key, asked.environment) == ("sk-key", {"TEAM": "blue"})
 
 
-def test_a_model_that_is_asked_keeps_nothing_that_could_not_be_looked_up() -> None:
-    found = models("lab", lab={**OWN, "headers": {"x-none": "$NOBODY"}})
-    assert found.asked(found.catalog.models_of("lab")[0]).model.headers is UNSET
+@pytest.mark.parametrize(
+    ("header", "value"), [("x-none", "$NOBODY"), ("x-none", "by ${NOBODY}"), ("x-api-key", "NOBODY_S_KEY")]
+)
+def test_a_header_whose_variable_is_not_set_is_an_error_and_in_a_replay_left_out(header: str, value: str) -> None:
+    found = models("lab", lab={**OWN, "headers": {header: value}})
+    (model, _) = found.catalog.models_of("lab")
+    with pytest.raises(
+        ModelError, match=rf"^The header {header} of lab cannot be sent: NOBODY\w* is not set in the env"
+    ):
+        found.asked(model)
+    found.keys.set_key_for_all("any")
+    assert found.asked(model).model.headers is UNSET
+
+
+def test_a_header_that_is_no_secret_may_look_like_a_variable() -> None:
+    found = models("lab", lab={**OWN, "headers": {"x-tier": "FLEX_PRIORITY"}})
+    assert found.asked(found.catalog.models_of("lab")[0]).model.headers == {"x-tier": "FLEX_PRIORITY"}
 
 
 def test_a_key_goes_into_the_usual_header_as_well_where_the_file_wants_it() -> None:

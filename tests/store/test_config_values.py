@@ -46,6 +46,21 @@ def test_what_is_not_set_can_be_named(text: str, names: list[str]) -> None:
     assert missing_variables(text, ENVIRONMENT) == names
 
 
+@pytest.mark.parametrize("text", ["MY_KEY", "LAB2_TOKEN", "APIKEY", "MY_SECRET", "A_B"])
+def test_a_key_that_can_only_be_the_name_of_a_variable_is_one(text: str) -> None:
+    assert (resolve_value(text, {}, is_key=True), missing_variables(text, {}, is_key=True)) == (None, [text])
+    assert (resolve_value(text, {}), missing_variables(text, {})) == (text, [])
+    assert resolve_value(text, {text: "sk-1"}, is_key=True) == "sk-1"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["EMPTY", "NONE", "NONSENSE", "KEY", "TOKEN", "NO_KEY", "NOT_NEEDED", "DUMMY_KEY", "my_key", "sk-X_KEY", "AKIA2"],
+)
+def test_any_other_key_is_itself(text: str) -> None:
+    assert (resolve_value(text, {}, is_key=True), missing_variables(text, {}, is_key=True)) == (text, [])
+
+
 def test_only_an_exclamation_mark_in_front_makes_a_command() -> None:
     assert [is_command(text) for text in ("!x", "$!x", " !x", "x")] == [True, False, False, False]
 

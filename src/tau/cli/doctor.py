@@ -23,6 +23,7 @@ from tau import __version__
 from tau.cli import doctor_packages, doctor_telemetry
 from tau.cli.flags import ParsedArguments
 from tau.client.host_socket import HostSocket
+from tau.core.checks.secrets import is_secret
 from tau.errors import CommandError, UsageError
 from tau.llm.catalog import Catalog, ModelConfig, ProviderConfig, parse_providers
 from tau.mcp.config import Layer, Source, merge_layers
@@ -38,6 +39,7 @@ from tau.runtime.terminal import say, say_marked
 from tau.runtime.tmux import tmux_options
 from tau.screen.terminal_report import TMUX_OPTIONS, environment_notes
 from tau.store.auth import AuthFile, OAuthLogin
+from tau.store.config_values import missing_variables, not_set
 from tau.store.host_files import running_host
 from tau.store.mcp import read_mcp_file
 from tau.store.models import read_models
@@ -337,11 +339,15 @@ def _providers(models: ModelSelection) -> Iterator[Finding]:
             yield Finding(NOTE, expired_login_error(name))
             continue
         if not keys.has(name):
-            why = ", ".join(f"{variable} is not set" for variable in keys.missing(name)) or "it is empty"
+            why = not_set(unset) if (unset := keys.missing(name)) else "it is empty"
             yield Finding(WRONG, f"{name}: {source} provides no key: {why}")
             continue
         how = f"{source}, from a command" if keys.runs_command(name) else source
         of = models.catalog.models_of(name)
+        headers = {title: text for model in of for title, text in (model.headers or {}).items()}
+        for title, text in headers.items():
+            if unset := missing_variables(text, keys.environment(name), is_key=is_secret(title)):
+                yield Finding(WRONG, f"{name}: the header {title} cannot be sent: {not_set(unset)}")
         yield Finding(FINE, f"{name}: {how}; {len(of)} models" if of else f"{name}: {how}")
 
 

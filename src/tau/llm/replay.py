@@ -29,7 +29,7 @@ SHOWN = {"accept", "anthropic-beta", "anthropic-version", "content-type", "opena
 HIDDEN = re.compile(r"key|auth|token|secret|cookie|organization|project|account", re.IGNORECASE)
 SECRET_QUERY = re.compile(r"key|token|sig|credential", re.IGNORECASE)
 MIN_UNNAMED_SECRET = 20
-# A masked part of a field name or of the type of an event: the key was a word of the API, so the answer is not readable.
+# A masked part of a field name or of the type of an event: the key was a word of the API, and the answer is unreadable.
 _MASKED_STRUCTURE = re.compile(rb'(?<!\\)"(?:[^"\\\s]*\*{3}[^"\\\s]*"\s*:|type"\s*:\s*"[^"\\]*\*{3})')
 
 # Parts of a body that only control caches, at any depth, and top-level fields that identify the caller or session.
@@ -229,8 +229,8 @@ class RecordingIndex:
         response = self._exchanges[name].response
         if _MASKED_STRUCTURE.search(b"".join(recorded_chunks(response))):
             raise ModelError(
-                f"Replay: {name} in {self._place} cannot be read: names of fields in it are masked, because the API key "
-                "was a part of them. Record it again with --record.",
+                f"Replay: {name} in {self._place} cannot be read: names of fields in it are masked, because the API "
+                "key was a part of them. Record it again with --record.",
                 transient=False,
             )
         return response

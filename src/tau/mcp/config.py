@@ -282,8 +282,13 @@ def _values(entry: Mapping[str, Any], field: str, expand: Expand) -> tuple[tuple
         if not name or "=" in name or "\0" in name:
             raise BadEntry(field, f"{name!r} cannot be a name")
     commands = frozenset(name for name, value in given.items() if value.startswith("!"))
-    values = tuple((name, value if name in commands else expand(value)) for name, value in given.items())
+    values = tuple((name, value if name in commands else expand(_braced(value))) for name, value in given.items())
     return values, commands
+
+
+def _braced(value: str) -> str:
+    """`$NAME` and `Bearer $NAME`, as pi writes them, as `${NAME}`. In other values a dollar sign is a dollar sign."""
+    return re.sub(r"^(Bearer )?\$([A-Za-z_]\w*)$", r"\g<1>${\2}", value)
 
 
 def _text(entry: Mapping[str, Any], field: str, *, required: bool = False) -> str:
@@ -328,7 +333,7 @@ def expand_variables(text: str, environment: Mapping[str, str], field: str = "")
         if (found := environment.get(name)) is not None:
             return found
         if default is None:
-            raise BadEntry(field, f"the variable {name} is not set")
+            raise BadEntry(field, f"{name} is not set in the environment")
         return default
 
     return _VARIABLE.sub(value, text)

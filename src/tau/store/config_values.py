@@ -5,7 +5,8 @@
     NAME            the variable, if one of exactly this name is set
     anything else   the text itself
 
-A value that refers to a variable that is not set, or to a command that fails, is None.
+A value that refers to a variable that is not set, or to a command that fails, is None. A key that can only be the name
+of a variable (MY_KEY, APIKEY) is one, set or not: its name must not be sent to a server.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import re
 import select
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from tau.concurrency.helper_commands import helper_command
 from tau.store.proxy_setting import process_environment
@@ -25,6 +26,8 @@ logger = logging.getLogger(__name__)
 COMMAND_TIMEOUT_S = 10
 MAX_OUTPUT_BYTES = 64 * 1024  # no key or token is longer
 EXIT_POLL_S = 0.02  # between two looks whether a command that prints nothing has ended
+# Servers that check no key are given words such as EMPTY, NO_KEY and DUMMY_KEY.
+_NAME_OF_KEY = r"(?!(?:NO|NOT|DUMMY|FAKE|UNUSED)_)(?=\w*_|\w+(?:KEY|TOKEN)$)[A-Z][A-Z0-9_]*"
 _MARK = r"\$(?:([$!])|\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))"
 
 
@@ -33,10 +36,10 @@ def is_command(text: str) -> bool:
     return text.startswith("!")
 
 
-def resolve_value(text: str, environment: Mapping[str, str]) -> str | None:
+def resolve_value(text: str, environment: Mapping[str, str], *, is_key: bool = False) -> str | None:
     if is_command(text):
         return command_output(text[1:], environment)
-    if missing_variables(text, environment):
+    if missing_variables(text, environment, is_key=is_key):
         return None
     if environment.get(text):
         return environment[text].strip() or None
@@ -45,11 +48,24 @@ def resolve_value(text: str, environment: Mapping[str, str]) -> str | None:
     return text.strip() or None
 
 
-def missing_variables(text: str, environment: Mapping[str, str]) -> list[str]:
+def missing_variables(text: str, environment: Mapping[str, str], *, is_key: bool = False) -> list[str]:
     """Return the variables that a text refers to and that are unset or empty."""
     if is_command(text):
         return []
+    if is_key and looks_like_a_variable(text) and not environment.get(text):
+        return [text]
     return [name for name in _marked_variables(text) if not environment.get(name)]
+
+
+def looks_like_a_variable(key: str) -> bool:
+    """True for a key that can only be the name of a variable."""
+    return re.fullmatch(_NAME_OF_KEY, key) is not None
+
+
+def not_set(names: Iterable[str]) -> str:
+    """What is wrong with a value that refers to these variables."""
+    listed = " and ".join(names)
+    return f"{listed} {'are' if ' and ' in listed else 'is'} not set in the environment"
 
 
 def variables_in(text: str) -> list[str]:

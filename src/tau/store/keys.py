@@ -17,8 +17,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tau.errors import UsageError
 from tau.store.auth import AuthFile, OAuthLogin
-from tau.store.config_values import is_command, missing_variables, resolve_value, variables_in
+from tau.store.config_values import is_command, looks_like_a_variable, missing_variables, resolve_value, variables_in
 
 # Placeholder for a key where the environment has other credentials, which the API's own module reads.
 AUTHENTICATED = "<authenticated>"
@@ -117,12 +118,19 @@ class Keys:
         self._command_keys: dict[str, str] = {}  # keys that commands of auth.json have printed
 
     def set_key(self, provider: str, key: str) -> None:
-        """Set a key from the command line: it precedes all others, for this process only."""
+        """Set a key from the command line: it precedes all others, for this process only. Raises UsageError."""
+        if looks_like_a_variable(key):
+            raise UsageError(f'The API key for {provider} is "{key}", which is the name of a variable: give its value.')
         self._given[provider] = key
 
     def set_key_for_all(self, key: str) -> None:
         """Set one key for every provider, for a run in which no server checks keys."""
         self._for_all = key
+
+    @property
+    def for_all(self) -> bool:
+        """True if one key stands for all: no server checks keys."""
+        return self._for_all is not None
 
     def has(self, provider: str) -> bool:
         """True if there is a key. Runs no command to find out."""
@@ -131,7 +139,7 @@ class Keys:
             return provider in self.refreshable or self.expired_login(provider) is None
         if not text or source in LITERAL_SOURCES or is_command(text):
             return bool(text)
-        return resolve_value(text, self.environment(provider)) is not None
+        return resolve_value(text, self.environment(provider), is_key=True) is not None
 
     def runs_command(self, provider: str) -> bool:
         """True if `get` runs a command and must be called in a thread."""
@@ -149,7 +157,9 @@ class Keys:
         found = {self._environment.get(name) for name in self.variables()}
         found |= {self._for_all, *self._given.values(), *self._used}
         found |= {token for login in self._logins.values() for token in (login.access, login.refresh)}
-        found |= {resolve_value(text, self._environment) for text in self._written() if not is_command(text)}
+        found |= {
+            resolve_value(text, self._environment, is_key=True) for text in self._written() if not is_command(text)
+        }
         return {key for key in found if key}
 
     def variables(self) -> set[str]:
@@ -169,7 +179,7 @@ class Keys:
         if source in LITERAL_SOURCES:
             return text
         if source != "auth.json" or not is_command(text):
-            return resolve_value(text, self.environment(provider))
+            return resolve_value(text, self.environment(provider), is_key=True)
         if provider not in self._command_keys and (key := resolve_value(text, self._environment)) is not None:
             self._command_keys[provider] = key
         return self._command_keys.get(provider)
@@ -188,7 +198,9 @@ class Keys:
 
     def missing(self, provider: str) -> list[str]:
         """Return the variables that the key refers to and that are not set."""
-        return missing_variables(self._found(provider)[1] or "", self.environment(provider))
+        source, text = self._found(provider)
+        literal = source in LITERAL_SOURCES
+        return [] if literal else missing_variables(text or "", self.environment(provider), is_key=True)
 
     def is_token(self, provider: str) -> bool:
         """True if `get` returns a bearer token, for APIs that send keys in another header."""
@@ -239,7 +251,7 @@ class Keys:
         if login is not None and (provider in self.refreshable or login.valid(time.time() * 1000)):
             return LOGIN, login.access
         source, text = self._found_outside(provider)
-        if login is not None and (text is None or missing_variables(text, self._environment)):
+        if login is not None and (text is None or missing_variables(text, self._environment, is_key=True)):
             return LOGIN, login.access
         return source, text
 

@@ -14,7 +14,7 @@ from tau.llm.catalog import LOCAL_PROVIDERS, Catalog, OAuthClient, parse_provide
 from tau.runtime.login.key_check import KeyCheck, check_key
 from tau.runtime.login.oauth import LoginError, OAuthFlow
 from tau.store.auth import AuthFile, OAuthLogin
-from tau.store.config_values import resolve_value
+from tau.store.config_values import missing_variables, not_set, resolve_value
 from tau.store.keys import KEY_VARIABLES, Keys
 from tau.store.models import read_models
 
@@ -71,9 +71,11 @@ class Logins:
             raise LoginError("There is no key: nothing was stored.")
         if any(ord(character) < 32 for character in text):
             raise LoginError("The key contains control characters: nothing was stored.")
+        if unset := missing_variables(text, self._environment, is_key=True):
+            raise LoginError(f"{not_set(unset)}: nothing was stored.")
         key = resolve_value(text, self._environment)
         if key is None:
-            raise LoginError("The variable is not set, or the command prints no key: nothing was stored.")
+            raise LoginError("The command prints no key: nothing was stored.")
         return key
 
     async def check(self, provider: str, key: str) -> KeyCheck:

@@ -21,7 +21,7 @@ from tau.llm.catalog import OAuthClient
 from tau.llm.http_request import SmallResponse, fetch
 from tau.runtime.login.redirect import Paste, RedirectListener
 from tau.store.auth import OAuthLogin
-from tau.store.config_values import resolve_value
+from tau.store.config_values import missing_variables, not_set, resolve_value
 
 DEFAULT_LIFETIME_S = 3600  # of a token whose server does not say
 MAX_MARGIN_S = 300  # a token is refreshed this long before it expires, or after 90% of a short life
@@ -64,6 +64,8 @@ class OAuthFlow:
         self._environment = environment
         self._secret = client.issued_secret
         if self._secret is None and client.client_secret:
+            if unset := missing_variables(client.client_secret, environment, is_key=True):
+                raise LoginError(f"{not_set(unset)}: clientSecret refers to it.")
             self._secret = resolve_value(client.client_secret, environment)
 
     async def authorize(

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 from tau.records.models import Model
+from tau.store.config_values import not_set
 from tau.store.keys import KEY_VARIABLES, Keys
 
 MAX_SUGGESTIONS = 3
@@ -15,7 +16,10 @@ SIMILARITY = 0.7
 def missing_key_error(provider: str, keys: Keys) -> str:
     """Name the provider's own variable; for a provider of models.json, the variable that its entry refers to."""
     if unset := keys.missing(provider):
-        return f"No API key found for {provider}. Set {' and '.join(unset)}, which {keys.source(provider)} refers to."
+        where = keys.source(provider)
+        return (
+            f"No API key found for {provider}: {not_set(unset)}. {where} refers to it: set it, or write the key there."
+        )
     if variable := key_variable(provider):
         return f"No API key found for {provider}. Set {variable}."
     return f'No API key found for {provider}. Add "apiKey" to its entry in models.json.'

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tau.core.checks.secrets import is_secret
 from tau.core.models.patterns import AmbiguousModel, ModelMatch, find_exact, find_model, select_models, split_level
 from tau.core.models.pricing import price_unknown
 from tau.core.models.thinking import clamp, next_level, supported_levels
@@ -16,7 +17,7 @@ from tau.records.models import Model, ThinkingLevel
 from tau.records.settings import Settings
 from tau.runtime.models.logins import ProviderLogins, expired_login_error
 from tau.store.auth import OAuthLogin
-from tau.store.config_values import is_command, resolve_value
+from tau.store.config_values import is_command, missing_variables, not_set, resolve_value
 from tau.store.keys import AUTHENTICATED, Keys
 
 HOW_TO_GET_A_MODEL = (
@@ -306,8 +307,7 @@ class ModelSelection:
             )
         if key == AUTHENTICATED and (find_credentials := credential_finder(model.api)) is not None:
             environment = find_credentials(environment)
-        given = {name: resolve_value(text, environment) for name, text in (model.headers or {}).items()}
-        headers = {name: text for name, text in given.items() if text is not None}
+        headers = self._headers(model, environment)
         configured = self.catalog.configured.get(model.provider)
         if is_token:
             # Every API takes a token in the same header; the place of a key differs between APIs.
@@ -315,6 +315,21 @@ class ModelSelection:
         elif key is not None and configured is not None and configured.auth_header:
             headers["authorization"] = f"Bearer {key}"
         return ModelAccess(replace(model, headers=headers or UNSET), key, environment)
+
+    def _headers(self, model: Model, environment: Mapping[str, str]) -> dict[str, str]:
+        """The headers of the configuration. Raises ModelError for a variable that is not set."""
+        found = {}
+        for name, text in (model.headers or {}).items():
+            unset = missing_variables(text, environment, is_key=is_secret(name))
+            if unset and not self.keys.for_all:
+                raise ModelError(
+                    f"The header {name} of {model.provider} cannot be sent: {not_set(unset)}. Set it, or change the "
+                    "header in models.json.",
+                    transient=False,
+                )
+            if not unset and (value := resolve_value(text, environment)) is not None:
+                found[name] = value
+        return found
 
     def refresh_credentials(self, model: Model) -> bool:
         """Drop cached credentials after an authentication failure. True if the call should be retried.
