@@ -12,7 +12,7 @@ import pytest
 from support.extension_processes import Found, Lab, running, written
 from tau.errors import ExtensionFailure
 from tau.store import extension_modules
-from tau.store.extension_modules import module_digests, module_files
+from tau.store.extension_modules import Program, module_digests, module_files
 
 GATE = """
     import os
@@ -160,7 +160,8 @@ def test_a_file_that_is_not_as_it_was_trusted_is_not_loaded(change: str, tmp_pat
     async def story() -> None:
         place, mark = package(tmp_path), tmp_path / "mark"
         content = {
-            os.path.realpath(file): hashlib.sha256(file.read_bytes()).hexdigest() for file in module_files(place)
+            os.path.realpath(file): hashlib.sha256(file.read_bytes()).hexdigest()
+            for file in module_files(Program([place]))
         }
         async with running(Found(place, content=content)) as lab:
             assert await lab.bash("ls") == {"block": True, "reason": "old"}
@@ -174,10 +175,10 @@ def test_a_file_that_is_not_as_it_was_trusted_is_not_loaded(change: str, tmp_pat
 
 def test_a_package_with_too_much_in_it_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = package(tmp_path)
-    assert len(module_digests(place)) == 4
+    assert len(module_digests(Program([place]))) == 4
     monkeypatch.setattr(extension_modules, "MAX_FILES", 3)
     with pytest.raises(ExtensionFailure, match="more than 3 modules"):
-        module_digests(place)
+        module_digests(Program([place]))
 
 
 def test_a_virtual_environment_in_a_package_is_no_part_of_it(tmp_path: Path) -> None:
@@ -185,11 +186,11 @@ def test_a_virtual_environment_in_a_package_is_no_part_of_it(tmp_path: Path) -> 
     (place / "venv").mkdir()
     (place / "venv" / "pyvenv.cfg").touch()
     (place / "venv" / "x.py").touch()
-    assert len(module_files(place)) == 4
+    assert len(module_files(Program([place]))) == 4
 
 
 def test_a_package_that_contains_itself_is_refused(tmp_path: Path) -> None:
     place = package(tmp_path)
     (place / "again").symlink_to(place)
     with pytest.raises(ExtensionFailure, match="contains itself through a link"):
-        module_files(place)
+        module_files(Program([place]))

@@ -12,7 +12,7 @@ from typing import Any
 from tau.extension_api.channel import CallHandle
 from tau.extension_api.messages import Load
 from tau.extension_api.tau_connection import TauConnection
-from tau.store.extension_modules import module_digests
+from tau.store.extension_modules import module_digests, program_of
 
 Json = dict[str, Any]
 
@@ -45,7 +45,7 @@ def play(story: Callable[[MemoryTransport], Awaitable[None]]) -> None:
 
 def load_message(file: Path) -> Json:
     paths = {"path": str(file), "cwd": "/", "agentDir": "/"}
-    modules = dict(module_digests(file))
+    modules = dict(module_digests(program_of(file)))
     return {"type": "load", **paths, "mode": "rpc", "hasUI": True, "flags": {}, "facts": {}, "modules": modules}
 
 

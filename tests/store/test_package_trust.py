@@ -9,16 +9,20 @@ import pytest
 
 from tau.store.trust import decide, fingerprint, save_decision
 
+DIGEST = {"integrity": "sha512-x"}
 FILES = {
     ".pi/settings.json": json.dumps({"packages": ["npm:kit", "git:example.org/me/repo", "../local"]}),
     ".pi/packages.lock.json": "{}",
-    ".pi/npm/package-lock.json": "{}",
+    ".pi/npm/package-lock.json": json.dumps(
+        {"packages": {f"node_modules/{name}": DIGEST for name in ("kit", "dep", "kit/node_modules/inner")}}
+    ),
     ".pi/npm/package.json": "{}",
     ".pi/npm/node_modules/kit/index.ts": "",
     ".pi/npm/node_modules/kit/node_modules/inner/index.js": "",
     ".pi/npm/node_modules/dep/index.js": "",
     ".pi/git/example.org/me/repo/skills/x/SKILL.md": "",
     ".pi/git/example.org/me/repo/.git/HEAD": "ref: refs/heads/main",
+    ".pi/git/example.org/me/repo/package-lock.json": json.dumps({"packages": {"node_modules/dep": DIGEST}}),
     ".pi/git/example.org/me/repo/node_modules/dep/index.js": "",
     "local/index.ts": "",
     "local/.git/HEAD": "",
@@ -45,6 +49,7 @@ COVERED = [
     ".pi/npm/package-lock.json",
     ".pi/npm/node_modules/kit/index.ts",
     ".pi/git/example.org/me/repo/skills/x/SKILL.md",
+    ".pi/git/example.org/me/repo/package-lock.json",
     "local/index.ts",
 ]
 
@@ -65,7 +70,7 @@ def test_a_change_of_a_package_ends_the_trust(project: Path, name: str) -> None:
 @pytest.mark.parametrize(
     "name", [name for name in FILES if "/.git/" in name or name.count("node_modules") == 2 or "/dep/" in name]
 )
-def test_dependencies_and_the_files_of_git_are_not_covered(project: Path, name: str) -> None:
+def test_dependencies_that_a_lock_file_lists_and_the_files_of_git_are_not_covered(project: Path, name: str) -> None:
     with (project / name).open("a") as file:
         file.write(" ")
     assert is_trusted(project)
@@ -74,4 +79,17 @@ def test_dependencies_and_the_files_of_git_are_not_covered(project: Path, name: 
 @pytest.mark.promise("U08")
 def test_a_new_file_in_a_package_ends_the_trust(project: Path) -> None:
     (project / ".pi" / "npm" / "node_modules" / "kit" / "more.ts").touch()
+    assert not is_trusted(project)
+
+
+@pytest.mark.promise("U08")
+@pytest.mark.parametrize("folder", ["npm", "npm/node_modules/kit", "git/example.org/me/repo"])
+def test_a_dependency_that_no_lock_file_lists_ends_the_trust(project: Path, folder: str) -> None:
+    planted = project / ".pi" / folder / "node_modules" / "more" / "index.js"
+    planted.parent.mkdir(parents=True)
+    planted.write_text("1")
+    assert not is_trusted(project)
+    save_decision(project, project.parent / "agent", trusted=True)
+    assert is_trusted(project)
+    planted.write_text("2")
     assert not is_trusted(project)

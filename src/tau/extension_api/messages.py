@@ -29,7 +29,8 @@ class Load(Message, tag="load"):
     """The first message: what to load, and the current facts. `memoryLimitMb` 0 means no limit.
 
     `following` has the words that follow options without a value of their own: the values of options that need one.
-    `modules` has the SHA-256 of each module of the extension, by path: no other file of its folder is imported.
+    `modules` has the SHA-256 of each module of the extension, by path: no other file of its folder is imported. If the
+    extension is `closed`, nothing else is imported at all, except from `installed`, the folders of installed packages.
     """
 
     path: str
@@ -44,6 +45,8 @@ class Load(Message, tag="load"):
     modules: dict[str, str] = {}
     protocol: int = PROTOCOL
     root: str | UnsetType = UNSET  # the folder of an extension that is not in Python, if it has one of its own
+    closed: bool = False
+    installed: list[str] = []
 
 
 class Facts(Message, tag="facts"):

@@ -11,7 +11,6 @@ does not accept a yes of pi, which is bound to the path alone, but respects a no
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from tau.records.base import BadRecord, Value, parse
 from tau.records.settings import ProjectTrust
 from tau.store.extension_files import in_folder, listed_extensions
+from tau.store.extension_modules import ON_DISK, LockFiles, Program, ProjectFiles, program_of, without_locked
 from tau.store.files import locked, read_small, replace_file
 from tau.store.settings import SettingsFile, as_text, read_layers
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from tau.store.packages.configured import ConfiguredPackage
 
 # Files in `.pi` that can run code, send data elsewhere, or replace the system prompt. Packages are installed in git and
-# npm; of npm's node_modules, the folders of the packages that settings name are covered, and npm's lock file stands for
-# the others.
+# npm; of their node_modules, the folders of the packages that settings name are covered, and a lock file stands for the
+# others that it lists.
 NAMES_NEEDING_TRUST = (
     *("settings.json", "mcp.json", "extensions", "SYSTEM.md", "APPEND_SYSTEM.md"),
     *("packages.lock.json", "npm", "git"),
 )
-SKIPPED_NAMES = ("__pycache__", "node_modules")
+SKIPPED_NAMES = ("__pycache__",)
 SKIPPED_IN_PACKAGES = (*SKIPPED_NAMES, ".git")
 # The same outside of `.pi`. A decision of a version of tau that did not read them does not cover them.
 MCP_FILE = ".mcp.json"
@@ -229,38 +229,6 @@ class Fingerprint(Value):
     content: Mapping[str, str]  # SHA-256 of each file, by its real path
 
 
-class ProjectFiles:
-    """The files that a fingerprint is made of: those on disk. upcoming_changes.py has them as they will be."""
-
-    def packages(self, cwd: Path) -> Sequence[Any]:
-        """Return the list `packages` of the project's settings."""
-        return read_layers(SettingsFile(cwd / ".pi" / "settings.json"), None).packages["user"]
-
-    def exists(self, path: Path, *, follow: bool = False) -> bool:
-        """With `follow`, a link that leads nowhere does not count."""
-        return os.path.exists(path) if follow else os.path.lexists(path)
-
-    def place(self, path: Path) -> Path | None:
-        """Return where a file or folder is now; None if it is about to be removed."""
-        return path
-
-    def folder_identity(self, path: Path) -> tuple[int, int] | None:
-        """Return None for a file. Raises OSError."""
-        status = os.stat(path)
-        return (status.st_dev, status.st_ino) if stat.S_ISDIR(status.st_mode) else None
-
-    def names(self, path: Path) -> list[str]:
-        """Return what is in a folder. Raises OSError."""
-        return os.listdir(path)
-
-    def read(self, path: Path, limit: int) -> bytes:
-        """Raises OSError if the file is larger than `limit`, or not a file."""
-        return read_small(path, limit)
-
-
-ON_DISK = ProjectFiles()
-
-
 def fingerprint(cwd: Path, *, mcp: bool = True, files: ProjectFiles = ON_DISK) -> Fingerprint:
     """Hash the names and contents of everything that trust in a project covers. Raises Untrustable.
 
@@ -301,10 +269,13 @@ def _covered(cwd: Path, roots: list[Path], files: ProjectFiles) -> Iterator[Path
         raise Untrustable(f"in its settings, {problems[0].rpartition(': ')[0]}")
     plain += [path for path in named if not _is_in_any(path, roots)]
     packages = [*(root for root in roots if root == repositories), *packages_in_settings(cwd, files)]
-    # A manifest can name a file that is in none of these folders, or in one that is skipped.
-    entries = [*extension_entries(cwd), *package_entries(cwd, files)]
+    # A manifest can name a file that is in none of these folders, and any file can import others.
+    programs = [*extension_programs(cwd), *package_programs(cwd, files)]
+    bound = [path for program in programs for path in program.bound]
     seen: set[Path] = set()
-    for path in chain(_files(plain, files), _files([*packages, *entries], files, skipped=SKIPPED_IN_PACKAGES)):
+    locks = LockFiles(files)
+    found = chain(_files(plain, files, locks), _files([*packages, *bound], files, locks, skipped=SKIPPED_IN_PACKAGES))
+    for path in chain(found, locks.used):  # the latter are complete by then
         if path not in seen:
             seen.add(path)
             yield path
@@ -315,7 +286,7 @@ def packages_in_settings(cwd: Path, files: ProjectFiles = ON_DISK) -> list[Path]
     return [one.layout.folder(one.source) for one in _existing_packages(cwd, files)]
 
 
-def package_entries(cwd: Path, files: ProjectFiles = ON_DISK) -> list[Path]:
+def package_programs(cwd: Path, files: ProjectFiles = ON_DISK) -> list[Program]:
     """Return what these packages would load as extensions."""
     packages = _existing_packages(cwd, files)
     if not packages:
@@ -328,7 +299,7 @@ def package_entries(cwd: Path, files: ProjectFiles = ON_DISK) -> list[Path]:
         top = None if root is None else files.place(root)
         if place is not None:
             found += entries_of(one, place, place if top is not None and not place.is_relative_to(top) else top)
-    return [path for path in found if files.exists(path, follow=True)]
+    return [program_of(path, files=files) for path in found if files.exists(path, follow=True)]
 
 
 def _existing_packages(cwd: Path, files: ProjectFiles) -> list[ConfiguredPackage]:
@@ -342,14 +313,15 @@ def _existing_packages(cwd: Path, files: ProjectFiles) -> list[ConfiguredPackage
     return [one for one in found if files.exists(one.layout.folder(one.source), follow=True)]
 
 
-def extension_entries(cwd: Path, within: Path | None = None) -> list[Path]:
-    """Return what would be loaded of the project's own extensions: those in `.pi/extensions`, and of its settings.
+def extension_programs(cwd: Path, within: Path | None = None) -> list[Program]:
+    """Return the project's own extensions: those in `.pi/extensions`, and of its settings.
 
     `within`: globs that search in other folders are not expanded.
     """
     layers = read_layers(SettingsFile(cwd / ".pi" / "settings.json"), None)
     listed, _ = listed_extensions(layers.lists["user"].get("extensions", ()), within)
-    return [one.path for one in [*in_folder(cwd / ".pi" / "extensions"), *listed] if os.path.exists(one.path)]
+    found = [*in_folder(cwd / ".pi" / "extensions"), *listed]
+    return [program_of(one.path, one.package) for one in found if os.path.exists(one.path)]
 
 
 def named_in_settings(cwd: Path, within: Path | None = None) -> tuple[list[Path], list[str]]:
@@ -373,14 +345,15 @@ def _is_in_any(path: Path, roots: list[Path]) -> bool:
 def _files(
     paths: list[Path],
     files: ProjectFiles,
+    locks: LockFiles,
     above: tuple[tuple[int, int], ...] = (),
     *,
     skipped: tuple[str, ...] = SKIPPED_NAMES,
 ) -> Iterator[Path]:
     """Yield every file below the paths, following links, in an order that does not depend on the disk.
 
-    Compiled Python is left out: the extension loader does not use it. So are the installed packages of Node, of which
-    the lock file has the digests.
+    Compiled Python is left out: the extension loader does not use it. So are installed packages of Node of which a lock
+    file has the digests.
     """
     for path in paths:
         try:
@@ -391,9 +364,10 @@ def _files(
             if identity in above or len(above) == MAX_DEPTH:
                 raise Untrustable(f"{path} contains itself through a link, or is nested too deeply")
             names = sorted(name for name in files.names(path) if name not in skipped)
+            below = [path / name for name in without_locked(path, names, locks)]
         except OSError as error:
             raise Untrustable(f"{path} cannot be read ({error.strerror})") from None
-        yield from _files([path / name for name in names], files, (*above, identity), skipped=skipped)
+        yield from _files(below, files, locks, (*above, identity), skipped=skipped)
 
 
 def save_decision(cwd: Path, agent_dir: Path, *, trusted: bool, asked_about: Fingerprint | None = None) -> None:

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from tau.records.base import Value
-from tau.store.trust import ProjectFiles, file_about, fingerprint
+from tau.store.extension_modules import ProjectFiles
+from tau.store.trust import file_about, fingerprint
 
 
 class UpcomingChange(Value):

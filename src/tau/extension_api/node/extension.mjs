@@ -93,9 +93,8 @@ export class Extension {
     const stopped = new Promise((resolve) => (ended = resolve));
     this.onEnd(() => ended());
     try {
-      const { modules, root } = this.#message;
       const work = currentCall.run({ extension: this }, async () => {
-        const factory = await loadFactory(this.path, modules ?? {}, this.agentDir, root);
+        const factory = await loadFactory(this.#message);
         await factory(pi);
       });
       await Promise.race([work, stopped]);

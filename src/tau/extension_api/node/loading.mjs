@@ -26,6 +26,9 @@ let cacheDir; // the folder of the agent, which has the cache
 const digests = new Map(); // SHA-256 of files that may be imported, by path
 const checkedPlaces = new Set(); // entry files and folders of extensions: nothing in them is imported without a digest
 const UNCHECKED = /\/(?:\.[^/]*|node_modules|__pycache__)\//; // folders in them of which there are no digests
+const closed = new Set(); // modules that import only what has a digest or lies in an installed package
+const installed = new Set(); // folders of these packages; what they depend on is installed, too
+const INSTALLED = /\/node_modules\//;
 const logged = new Set();
 
 /** The path of a file URL; "" for others. */
@@ -50,11 +53,17 @@ export function useCode(code) {
   }
 }
 
-/** Imports an extension and returns its factory. `modules` has the digests of its own files, `root` is its folder. */
-export async function loadFactory(path, modules, agentDir, root) {
+/** Imports an extension and returns its factory. `message` is the one to load it. */
+export async function loadFactory({ path, modules = {}, agentDir, root, closed: isClosed, installed: packages = [] }) {
   cacheDir ??= agentDir;
   const files = Object.keys(modules);
-  for (const file of files) for (const name of namesOf(file)) digests.set(name, modules[file]);
+  for (const file of files) {
+    for (const name of namesOf(file)) {
+      digests.set(name, modules[file]);
+      if (isClosed) closed.add(name);
+    }
+  }
+  for (const folder of packages) for (const name of namesOf(folder)) installed.add(name);
   const places = root ? [path, root, ...foldersBelow(root, files)] : [path];
   for (const place of new Set(places)) for (const name of namesOf(place)) checkedPlaces.add(name);
   const loaded = await import(pathToFileURL(path).href);
@@ -98,6 +107,30 @@ function findFile(path) {
 
 function resolve(specifier, context, next) {
   if (context.parentURL?.startsWith(HERE_URL)) return next(specifier, context);
+  const found = locate(specifier, context, next);
+  requireMember(pathOf(found.url.replace(/[?#].*$/s, "")), pathOf(context.parentURL?.replace(/[?#].*$/s, "") ?? ""));
+  return found;
+}
+
+/** Refuses a file that tau did not see when it looked at what the extension consists of: its path is computed. */
+function requireMember(file, importer) {
+  if (!file || isOwn(file) || digests.has(file)) return;
+  const ofPackage = isInstalled(importer);
+  if (!closed.has(importer) && !ofPackage) return;
+  if (isInstalled(file) || (ofPackage && INSTALLED.test(file))) return;
+  const problem = "was not seen when tau looked at what the extension consists of; import it by a path that is not computed";
+  throw new Error(`${file} ${problem} (${importer})`);
+}
+
+/** True for a file in one of the folders of installed packages: node_modules/name, or node_modules/@scope/name. */
+function isInstalled(path) {
+  if (installed.size === 0) return false;
+  const parts = path.split("/");
+  const ends = parts.flatMap((part, at) => (part === "node_modules" ? [at + 2, at + 3] : []));
+  return ends.some((end) => installed.has(parts.slice(0, end).join("/")));
+}
+
+function locate(specifier, context, next) {
   const own = ownModule(specifier);
   if (own) return { url: pathToFileURL(own).href, format: "module", shortCircuit: true };
   if (/^(?:\.{1,2}(?:\/|$)|\/|file:)/.test(specifier)) {

@@ -16,7 +16,7 @@ from tau.errors import ExtensionFailure, UsageError
 from tau.records.base import BadRecord, decode, encode, replace, to_builtins
 from tau.records.settings import Settings
 from tau.store.extension_files import FoundExtension, extension_paths, in_folder
-from tau.store.extension_modules import module_files
+from tau.store.extension_modules import Program, module_files, program_of
 from tau.store.path_lists import PathList
 from tau.store.resource_query import is_remote
 from tau.store.settings import Layers, SettingsFile, group_compat, merge, read_layers
@@ -25,7 +25,7 @@ from tau.store.trust import (
     Fingerprint,
     Untrustable,
     decide,
-    extension_entries,
+    extension_programs,
     fingerprint,
     named_in_settings,
     names_needing_trust,
@@ -170,14 +170,15 @@ class ProjectConfig:
 
         Also the files of a project without a trust decision, if they are inside it: it may be trusted later.
         """
-        named = [path for one in self.extensions for path in (one.package or one.path, one.path)]
+        programs = [program_of(one.path, one.package) for one in self.extensions]
+        named = [path for program in programs for path in program.guarded]
         for scope in ("user", "project"):
             named += PathList(self._lists[scope].get("extensions", ())).paths()[0]
         named += [self.cwd / os.path.expanduser(text) for text in self._given if not is_remote(text)]
         if self.shell is not None:
             named.append(Path(self.shell))
         found = [*map(os.path.abspath, named), *map(os.path.realpath, named)]
-        found += _linked(one.package or one.path for one in self.extensions)
+        found += _linked(programs)
         return list(dict.fromkeys((*found, *_of_project(self.cwd))))
 
     def ask(self) -> None:
@@ -207,22 +208,23 @@ def _of_project(cwd: Path) -> Iterator[str]:
     """The real paths, below `cwd`, of what would be used of the project if it were trusted."""
     top = os.path.realpath(cwd).rstrip(os.sep) + os.sep
     found = [cwd / name for name in names_needing_trust(cwd)]
-    with suppress(OSError):  # a path that cannot be read cannot be loaded either
+    with suppress(OSError):  # what cannot be read cannot be loaded either
         found += [one.top for one in in_folder(cwd / ".pi" / "extensions")]
         found += named_in_settings(cwd, within=cwd)[0]
-        found += extension_entries(cwd, within=cwd)
+        found += [path for program in extension_programs(cwd, within=cwd) for path in program.guarded]
     for path in found:
         with suppress(OSError):
             if (real := os.path.realpath(path)).startswith(top):
                 yield real
 
 
-def _linked(paths: Iterable[Path]) -> Iterator[str]:
+def _linked(programs: Iterable[Program]) -> Iterator[str]:
     """Modules of extensions that are symbolic links to files elsewhere."""
-    for path in paths:
+    for program in programs:
         with suppress(ExtensionFailure):  # the loader reports it
-            folder = os.path.realpath(path) + os.sep
-            yield from (real for file in module_files(path) if not (real := os.path.realpath(file)).startswith(folder))
+            folder = os.path.realpath(program.bound[0]) + os.sep
+            files = module_files(program, installed=False)
+            yield from (real for file in files if not (real := os.path.realpath(file)).startswith(folder))
 
 
 def read_settings(

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tau.errors import ExtensionFailure, NodeUnsupported, UsageError
 from tau.extension_api.messages import Load
-from tau.records.base import UNSET, replace
+from tau.records.base import UNSET
 from tau.runtime.extensions.connection import Transport
 from tau.runtime.extensions.process import ExtensionProcess
 from tau.runtime.extensions.registrations import Bus
 from tau.runtime.extensions.registry import ExtensionRegistry, Handler
 from tau.runtime.extensions.restarts import Act, RestartingExtension
 from tau.store.extension_files import NODE_SUFFIXES
+from tau.store.extension_modules import Program
 from tau.store.proxy_setting import process_environment
 
 if TYPE_CHECKING:
@@ -157,10 +158,6 @@ async def load_extensions(
 
     passed_environment = process_environment(environment)
 
-    def load(path: str, modules: Mapping[str, str]) -> Load:
-        limit = extensions.settings().extension_host.memory_limit_mb
-        return Load(path, cwd, agent_dir, mode, has_ui, dict(flags), facts(), limit, dict(following), dict(modules))
-
     @cache
     def node_hosts() -> NodeHosts:
         from tau.runtime.extensions.node_hosts import NodeHosts
@@ -175,13 +172,20 @@ async def load_extensions(
     def child(found: ExtensionFile, order: int, bus: Bus) -> RestartingExtension:
         path, package = str(found.path), found.package
 
-        def load_with_root(path: str, modules: Mapping[str, str]) -> Load:
-            return replace(load(path, modules), root=UNSET if package is None else str(package))
+        def load(program: Program, modules: Mapping[str, str]) -> Load:
+            limit = extensions.settings().extension_host.memory_limit_mb
+            # A path that is computed may lead to what was not trusted, or to what tools may write.
+            closed = found.content is not None or Path(os.path.realpath(path)).is_relative_to(os.path.realpath(cwd))
+            installed = program.locked if found.content is not None else program.installed
+            return Load(
+                *(path, cwd, agent_dir, mode, has_ui, dict(flags), facts(), limit, dict(following), dict(modules)),
+                root=UNSET if package is None else str(package),
+                closed=closed,
+                installed=list(map(str, installed)),
+            )
 
         start = partial(transport, path, package)
-        return RestartingExtension(
-            path, order, extensions, bus, act, load_with_root, facts, start, found.content, package
-        )
+        return RestartingExtension(path, order, extensions, bus, act, load, facts, start, found.content, package)
 
     running = RunningExtensions(extensions, child)
     await running.add(found)

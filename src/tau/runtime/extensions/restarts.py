@@ -29,7 +29,7 @@ from tau.runtime.extensions.registry import (
     ProgressCallback,
     current_timeout,
 )
-from tau.store.extension_modules import first_changed, module_digests, trusted_digests
+from tau.store.extension_modules import Program, first_changed, module_digests, program_of, trusted_digests
 
 MAX_RESTARTS = 3
 RESTART_WINDOW_S = 600.0  # seconds
@@ -64,7 +64,7 @@ class RestartingExtension:
         extensions: ExtensionRegistry,
         bus: Bus,
         act: Act,
-        load: Callable[[str, Mapping[str, str]], Load],
+        load: Callable[[Program, Mapping[str, str]], Load],
         facts: Callable[[], dict[str, Any]],
         transport: Callable[[], Transport],
         content: Mapping[str, str] | None = None,
@@ -75,7 +75,7 @@ class RestartingExtension:
         `package`: the folder with all of its modules, if `path` is only one of them.
         """
         self.path = path
-        self._package = package or Path(path)
+        self._package = package
         self._content = content
         self._modules: Mapping[str, str] | None = None  # digests at the first load
         self._extensions = extensions
@@ -105,16 +105,20 @@ class RestartingExtension:
         self._held, self._died = [], None
         transport = self._transport()
         try:
-            self._modules = await self._known_modules()
+            program, self._modules = await self._known_modules()
         except BaseException:
             transport.kill()
             raise
-        load = self._load(self.path, self._modules)
+        load = self._load(program, self._modules)
         connection = self._connection = ExtensionConnection(load, transport, self, self._facts)
         await connection.start(self._extensions.settings().extension_host.load_timeout_ms / 1000)
 
-    async def _known_modules(self) -> Mapping[str, str]:
-        now = await run_in_thread(lambda: module_digests(self._package, Path(self.path)), "look at an extension")
+    async def _known_modules(self) -> tuple[Program, Mapping[str, str]]:
+        def look() -> tuple[Program, Mapping[str, str]]:
+            program = program_of(Path(self.path), self._package)
+            return program, module_digests(program, installed=self._content is not None)
+
+        program, now = await run_in_thread(look, "look at an extension")
         if self._modules is not None:
             if (file := first_changed(self._modules, now)) is not None:
                 raise Changed(f"{file} changed since the extension was loaded. {RELOAD}")
@@ -122,7 +126,7 @@ class RestartingExtension:
             self._content is not None and (file := first_changed(trusted_digests(now, self._content), now)) is not None
         ):
             raise Changed(f"{file} changed since the project was trusted. {RELOAD}")
-        return now
+        return program, now
 
     def install(self) -> None:
         held, self._held = self._held or [], None

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from tau.records.base import BadRecord, parse
+from tau.store.extension_modules import MAX_LOCK_BYTES, lock_entries
 from tau.store.files import read_small
 from tau.store.packages.errors import PackageError
 
-MAX_LOCK_BYTES = 64 * 1024 * 1024
 _LOOPBACK = re.compile(r"127\.\d+\.\d+\.\d+|localhost|::1")
 
 Packages = Mapping[str, Mapping[str, Any]]
@@ -21,13 +20,9 @@ Packages = Mapping[str, Mapping[str, Any]]
 def read_packages(folder: Path) -> Packages:
     """Return the entries of the lock file in a folder, by their place; empty if there is none."""
     try:
-        content = parse(read_small(folder / "package-lock.json", MAX_LOCK_BYTES))
-    except (OSError, BadRecord):
+        return lock_entries(read_small(folder / "package-lock.json", MAX_LOCK_BYTES))
+    except OSError:
         return {}
-    packages = content.get("packages") if isinstance(content, dict) else None
-    if not isinstance(packages, dict):
-        return {}
-    return {place: entry for place, entry in packages.items() if place and isinstance(entry, dict)}
 
 
 def check_origins(packages: Packages, known: Packages) -> None:
