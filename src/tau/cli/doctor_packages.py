@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from tau.concurrency.helper_commands import run_helper
 from tau.core.packages.sources import LocalSource
 from tau.core.packages.versions import Version, parse_range, parse_version
 from tau.records.settings import Settings
@@ -19,6 +20,7 @@ from tau.store.settings import Scope
 
 PI_MODULES = ("pi-coding-agent", "pi-ai", "pi-tui", "pi-agent-core")
 PI_SCOPES = ("@earendil-works", "@mariozechner")
+NODE_TIMEOUT_S = 10.0  # to print its version
 
 
 def findings(
@@ -68,7 +70,7 @@ def _node(one: ConfiguredPackage, wanted: str, node: Version | None) -> Iterator
 def _node_version(settings: Settings) -> Version | None:
     try:
         program = find_node(settings.extension_host.node)
-        done = subprocess.run([program, "--version"], capture_output=True, timeout=10, check=False, cwd=os.sep)
+        _, printed = run_helper([program, "--version"], timeout=NODE_TIMEOUT_S, cwd=os.sep)
     except (NodeMissing, OSError, subprocess.TimeoutExpired):
         return None
-    return parse_version(done.stdout.decode("utf-8", "replace"))
+    return parse_version(printed.decode("utf-8", "replace"))

@@ -3,49 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-from asyncio.subprocess import DEVNULL, PIPE, Process
+from asyncio.subprocess import PIPE
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+from tau.concurrency.helper_commands import HelperProgram
+
 TERMINATE_TIMEOUT_S = 5.0  # seconds between SIGTERM and SIGKILL
-DRAIN_TIMEOUT_S = 1.0  # seconds to drain the pipes, which a grandchild may hold open
 
 
 async def run_program(command: str, args: Sequence[str], timeout: int | None, cwd: str | None) -> dict[str, Any]:
     """Run a program without a shell; returns {stdout, stderr, code, killed}. `timeout` is in milliseconds.
 
-    A program that cannot be started has code 1.
+    A program that cannot be started has code 1. What it leaves behind is not waited for.
     """
     try:
-        process = await asyncio.create_subprocess_exec(
-            command, *args, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, cwd=cwd or None
-        )
+        program = await HelperProgram.start([command, *args], stdout=PIPE, stderr=PIPE, cwd=cwd or None)
     except (OSError, ValueError) as error:
         return {"stdout": "", "stderr": str(error), "code": 1, "killed": False}
-    reading = asyncio.ensure_future(process.communicate())
-    killed = False
+    killed = True
     try:
-        await asyncio.wait([reading], timeout=timeout / 1000 if timeout else None)
-        killed = not reading.done()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout / 1000 if timeout else None):
+                await program.ended()
+                killed = False
     finally:
-        if not reading.done():
-            await _end(process)
-    await asyncio.wait([reading], timeout=DRAIN_TIMEOUT_S)
-    stdout, stderr = reading.result() if reading.done() else (b"", b"")
-    reading.cancel()
+        await program.close(terminate_s=TERMINATE_TIMEOUT_S)
     return {
-        "stdout": stdout.decode("utf-8", "replace"),
-        "stderr": stderr.decode("utf-8", "replace"),
-        "code": process.returncode if process.returncode is not None else 1,
+        "stdout": program.stdout.decode("utf-8", "replace"),
+        "stderr": program.stderr.decode("utf-8", "replace"),
+        "code": 1 if program.code is None else program.code,
         "killed": killed,
     }
-
-
-async def _end(process: Process) -> None:
-    for signal, seconds in ((process.terminate, TERMINATE_TIMEOUT_S), (process.kill, DRAIN_TIMEOUT_S)):
-        with suppress(ProcessLookupError):
-            signal()
-        with suppress(TimeoutError):
-            await asyncio.wait_for(process.wait(), seconds)
-            return

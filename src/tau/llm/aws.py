@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from tau.concurrency.helper_commands import helper_command
+from tau.concurrency.helper_commands import collect_output, helper_command
 from tau.errors import ModelError, shortened
 from tau.llm.http import MAX_ERROR_CHARACTERS
 from tau.llm.proxies import environment_proxies
@@ -83,8 +83,7 @@ class CredentialProcess(subprocess.Popen[bytes]):
 
     def communicate(self, input: bytes | None = None, timeout: float | None = None) -> tuple[bytes, bytes]:
         try:
-            with helper_command(self):
-                return super().communicate(input, PROCESS_TIMEOUT_S)
+            with self, helper_command(self):
+                return collect_output(self, PROCESS_TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            with self:  # closes its pipes
-                raise TimeoutError(f"the credential_process did not end within {PROCESS_TIMEOUT_S:g} s") from None
+            raise TimeoutError(f"the credential_process did not end within {PROCESS_TIMEOUT_S:g} s") from None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterable, Mapping
 
+from tau.concurrency.helper_commands import run_helper
+
 TIMEOUT_S = 2.0
 
 
@@ -15,17 +17,9 @@ def tmux_options(environment: Mapping[str, str], names: Iterable[str]) -> dict[s
     found: dict[str, str] = {}
     for name in names:
         try:
-            done = subprocess.run(
-                ["tmux", "show-options", "-gv", name],
-                env=dict(environment),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=TIMEOUT_S,
-                text=True,
-                check=False,
-            )
+            code, printed = run_helper(["tmux", "show-options", "-gv", name], timeout=TIMEOUT_S, env=environment)
         except (OSError, subprocess.TimeoutExpired):
             return found
-        if done.returncode == 0 and done.stdout.strip():
-            found[name] = done.stdout.strip()
+        if code == 0 and (value := printed.decode("utf-8", "replace").strip()):
+            found[name] = value
     return found

@@ -12,20 +12,16 @@ of a variable (MY_KEY, APIKEY) is one, set or not: its name must not be sent to 
 from __future__ import annotations
 
 import logging
-import os
 import re
-import select
 import subprocess
-import time
 from collections.abc import Iterable, Mapping
 
-from tau.concurrency.helper_commands import helper_command
+from tau.concurrency.helper_commands import helper_command, program_output
 from tau.store.proxy_setting import process_environment
 
 logger = logging.getLogger(__name__)
 COMMAND_TIMEOUT_S = 10
 MAX_OUTPUT_BYTES = 64 * 1024  # no key or token is longer
-EXIT_POLL_S = 0.02  # between two looks whether a command that prints nothing has ended
 # Servers that check no key are given words such as EMPTY, NO_KEY and DUMMY_KEY.
 _NAME_OF_KEY = r"(?!(?:NO|NOT|DUMMY|FAKE|UNUSED)_)(?=\w*_|\w+(?:KEY|TOKEN)$)[A-Z][A-Z0-9_]*"
 _MARK = r"\$(?:([$!])|\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))"
@@ -103,42 +99,13 @@ def _reason(error: Exception) -> str:
 
 def _run(command: str, env: Mapping[str, str] | None) -> tuple[bytes, int]:
     """Run in tau's own process group, because some commands ask for a password at the terminal."""
-    nothing, pipe = subprocess.DEVNULL, subprocess.PIPE
+    nothing, pipe, stdout = subprocess.DEVNULL, subprocess.PIPE, b""
     with (
         subprocess.Popen(command, shell=True, stdin=nothing, stdout=pipe, stderr=nothing, env=env) as process,
         helper_command(process),
     ):
-        stdout = _read_output(process, time.monotonic() + COMMAND_TIMEOUT_S)
-    return stdout, process.returncode
-
-
-def _read_output(process: subprocess.Popen[bytes], deadline: float) -> bytes:
-    """Read what a command prints until it ends. A program that it leaves running may keep its pipe open."""
-    assert process.stdout is not None
-    pipe, output = process.stdout.fileno(), b""
-    os.set_blocking(pipe, False)
-    poll = select.poll()
-    poll.register(pipe, select.POLLIN)
-    while True:
-        ended = process.poll() is not None  # before the read: what the command printed is in the pipe then
-        while chunk := _available(pipe):
-            output += chunk
-            if len(output) > MAX_OUTPUT_BYTES:
+        for _, chunk in program_output(process, COMMAND_TIMEOUT_S):
+            stdout += chunk
+            if len(stdout) > MAX_OUTPUT_BYTES:
                 raise subprocess.SubprocessError(f"more than {MAX_OUTPUT_BYTES} bytes of output")
-        remaining = max(0.0, deadline - time.monotonic())
-        if chunk is not None:  # the pipe is closed
-            process.wait(remaining)
-            return output
-        if ended:
-            return output
-        if not remaining:
-            raise subprocess.TimeoutExpired(process.args, COMMAND_TIMEOUT_S)
-        poll.poll(1000 * min(remaining, EXIT_POLL_S))
-
-
-def _available(pipe: int) -> bytes | None:
-    """What can be read now: empty at the end, None if there is nothing yet."""
-    try:
-        return os.read(pipe, MAX_OUTPUT_BYTES)
-    except BlockingIOError:
-        return None
+    return stdout, process.returncode

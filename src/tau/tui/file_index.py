@@ -14,13 +14,13 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 
+from tau.concurrency.helper_commands import helper_command, program_output
 from tau.records.base import Value
 from tau.screen.fuzzy import fuzzy_rank, subsequence_pattern
 
 MAX_FILES = 400_000
 MAX_AGE_S = 10.0  # an older list is made again when it is used
 MAX_HITS = 500  # per kind of match; the best of them are shown
-READ_BYTES = 64 * 1024
 
 
 class Block(Value):
@@ -170,17 +170,12 @@ def list_files(cwd: str) -> Iterator[list[str]]:
         )
     except OSError:
         return
-    assert process.stdout is not None
     rest = b""
-    try:
-        while data := os.read(process.stdout.fileno(), READ_BYTES):
+    with process, helper_command(process):
+        for _, data in program_output(process):
             *names, rest = (rest + data).split(b"\0")
             if names:
                 yield [path for path in map(_path, names) if "\n" not in path]
-    finally:
-        process.stdout.close()
-        process.kill()
-        process.wait()
 
 
 def _path(name: bytes) -> str:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from asyncio.subprocess import DEVNULL, PIPE, Process
+from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 
+from tau.concurrency.helper_commands import HelperProgram, TooMuchOutput
 from tau.records.base import Value
 
 TIMEOUT_S = 3.0
 MAX_OUTPUT_BYTES = 32 * 1024 * 1024
-CHUNK_BYTES = 64 * 1024
 
 
 class ProgramFailure(Exception):
@@ -51,13 +50,14 @@ async def run_program(
 ) -> Output:
     """Run a program and return its output. Raises ProgramFailure; kills the program if it does not end in time.
 
-    Without `wants_output` it may leave a process behind that keeps its output open, as xclip does.
+    It may leave a process behind, as xclip does.
     """
     name = os.path.basename(command[0])
     try:
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            stdin=PIPE if input is not None else DEVNULL,
+        program = await HelperProgram.start(
+            command,
+            input=input,
+            max_bytes=max_bytes,
             stdout=PIPE if wants_output else DEVNULL,
             stderr=DEVNULL,
             start_new_session=True,
@@ -66,42 +66,11 @@ async def run_program(
         raise ProgramFailure(f"{name} cannot be started: {error}") from None
     try:
         async with asyncio.timeout(timeout):
-            data = await _communicate(process, input, max_bytes)
-            return Output(await process.wait(), data)
+            await program.ended()
+        return Output(program.code or 0, bytes(program.stdout))
     except TimeoutError:
         raise ProgramFailure(f"{name} did not answer within {timeout:g} s") from None
-    except _TooMuchError:
+    except TooMuchOutput:
         raise ProgramFailure(f"{name} returned more than {max_bytes >> 20} MiB") from None
     finally:
-        if process.returncode is None:
-            with suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
-
-
-class _TooMuchError(Exception):
-    pass
-
-
-async def _communicate(process: Process, input: bytes | None, max_bytes: int) -> bytes:
-    writing = asyncio.ensure_future(_write(process, input)) if input is not None else None
-    data = bytearray()
-    try:
-        while process.stdout and (chunk := await process.stdout.read(CHUNK_BYTES)):
-            data += chunk
-            if len(data) > max_bytes:
-                raise _TooMuchError
-        if writing:
-            await writing
-    finally:
-        if writing:
-            writing.cancel()
-    return bytes(data)
-
-
-async def _write(process: Process, input: bytes) -> None:
-    assert process.stdin is not None
-    with suppress(BrokenPipeError, ConnectionResetError):  # it does not read everything
-        process.stdin.write(input)
-        await process.stdin.drain()
-    process.stdin.close()
+        await program.close()

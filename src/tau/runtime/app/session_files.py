@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from tau.concurrency.helper_commands import run_helper
 from tau.errors import CommandError
 from tau.records.replies import SessionRow
 from tau.runtime.history.session_log import SessionLog, one_line
@@ -177,5 +178,4 @@ def _to_trash(path: str) -> None:
     program = shutil.which("trash")
     if program is not None:
         with suppress(OSError, subprocess.SubprocessError):
-            null = subprocess.DEVNULL
-            subprocess.run([program, path], stdin=null, stdout=null, stderr=null, timeout=TRASH_TIMEOUT_S, check=False)
+            run_helper([program, path], timeout=TRASH_TIMEOUT_S)

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from tau.concurrency.helper_commands import collect_output, helper_command, program_output
 from tau.store.packages.busy import held_locks
 from tau.store.packages.errors import PackageError
 
@@ -28,53 +29,48 @@ def run_program(
     if shutil.which(words[0]) is None:
         raise PackageError(f"{words[0]} is not on PATH; it is needed for this package.")
     last: deque[str] = deque(maxlen=LAST_LINES)
-    try:
-        process = subprocess.Popen(
-            list(words),
-            cwd=cwd,
-            env={**os.environ, **(variables or {})},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            preexec_fn=_end_with_this_process(),
-            pass_fds=held_locks(),
-        )
-    except OSError as error:
-        raise PackageError(f"{words[0]} cannot be started: {error.strerror or error}") from None
-    assert process.stdout is not None
-    try:
-        with process.stdout as output:
-            for line in output:
+    process = _start(words, cwd, variables, subprocess.STDOUT)
+    rest = b""
+    with process, helper_command(process):
+        for _, data in program_output(process):
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
                 last.append(line.decode("utf-8", "replace").rstrip())
                 show(last[-1])
-        code = process.wait()
-    except BaseException:
-        process.kill()
-        process.wait()
-        raise
-    if code:
-        raise PackageError(_failure(words, code, list(last)))
+        if rest:
+            last.append(rest.decode("utf-8", "replace").rstrip())
+            show(last[-1])
+    if process.returncode:
+        raise PackageError(_failure(words, process.returncode, list(last)))
     return list(last)
 
 
 def capture(words: Sequence[str], cwd: Path, *, variables: Mapping[str, str] | None = None) -> str:
     """Run a program that prints a short answer, and return it. Raises PackageError if it fails."""
+    process = _start(words, cwd, variables, subprocess.PIPE)
+    with process, helper_command(process):
+        stdout, stderr = collect_output(process)
+    if process.returncode:
+        raise PackageError(_failure(words, process.returncode, stderr.decode("utf-8", "replace").splitlines()))
+    return stdout.decode("utf-8", "replace").strip()
+
+
+def _start(
+    words: Sequence[str], cwd: Path, variables: Mapping[str, str] | None, stderr: int
+) -> subprocess.Popen[bytes]:
     try:
-        done = subprocess.run(
+        return subprocess.Popen(
             list(words),
             cwd=cwd,
             env={**os.environ, **(variables or {})},
             stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
             preexec_fn=_end_with_this_process(),
             pass_fds=held_locks(),
         )
     except OSError as error:
         raise PackageError(f"{words[0]} cannot be started: {error.strerror or error}") from None
-    if done.returncode:
-        raise PackageError(_failure(words, done.returncode, done.stderr.decode("utf-8", "replace").splitlines()))
-    return done.stdout.decode("utf-8", "replace").strip()
 
 
 def _end_with_this_process() -> Callable[[], None] | None:
