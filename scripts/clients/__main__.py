@@ -3,7 +3,7 @@
     python scripts/clients                      all of them, with the `pi` beside this Python
     python scripts/clients picable pi-acp       some
     python scripts/clients --pi /path/to/pi     with another pi, for example a release of the real one
-    python scripts/clients --dialect default    in this dialect, instead of the one that each was written for
+    python scripts/clients --dialect 0.73       in this dialect, instead of those that are listed for each
     python scripts/clients --bridge             on sessions of a host: `tau serve`, and `pi --mode rpc --connect`
 
 Needs npm, node and pip. The clients are kept in a cache folder. Each client sends a prompt with a tool call, aborts a
@@ -42,9 +42,12 @@ ALL_METHODS = (*STEPS, "methods")
 
 
 class Client(NamedTuple):
-    """`run` is the command line: {npm} and {tests} stand for folders of the client, {here} for this folder."""
+    """`dialects` are tried one after the other, the one that it was written for first.
 
-    dialect: str
+    `run` is the command line: {npm} and {tests} stand for folders of the client, {here} for this folder.
+    """
+
+    dialects: tuple[str, ...]
     run: tuple[str, ...]
     pip: tuple[str, ...] = ()
     npm: tuple[str, ...] = ()
@@ -55,32 +58,26 @@ class Client(NamedTuple):
 
 OLD_PI = "@mariozechner/pi-coding-agent"
 PI = "@earendil-works/pi-coding-agent"
-RPC_CLIENT = ("node", "{here}/with_rpc_client.mjs")
+RPC_CLIENT = ("node", "{here}/with_rpc_client.mjs", "{npm}/packed", "{here}/shim.mjs")
 CLIENTS = {
-    "RpcClient-0.73.1": Client(
-        "0.73", (*RPC_CLIENT, "{npm}/packed", "{here}/shim.mjs"), packed=f"{OLD_PI}@0.73.1", steps=ALL_METHODS
-    ),
-    "RpcClient-0.87.1": Client(
-        "1.5", (*RPC_CLIENT, "{npm}/packed", "{here}/shim.mjs"), packed=f"{PI}@0.87.1", steps=ALL_METHODS
-    ),
-    "RpcClient-1.5.2": Client(
-        "1.5", (*RPC_CLIENT, "{npm}/packed", "{here}/shim.mjs"), packed=f"{PI}@1.5.2", steps=ALL_METHODS
-    ),
+    "RpcClient-0.73.1": Client(("0.73", "default"), RPC_CLIENT, packed=f"{OLD_PI}@0.73.1", steps=ALL_METHODS),
+    "RpcClient-0.87.1": Client(("1.5", "default"), RPC_CLIENT, packed=f"{PI}@0.87.1", steps=ALL_METHODS),
+    "RpcClient-1.5.2": Client(("1.5", "default"), RPC_CLIENT, packed=f"{PI}@1.5.2", steps=ALL_METHODS),
     "pi-acp": Client(
-        "1.5",
+        ("1.5",),
         ("python", "{here}/with_acp.py", "{npm}/pi-acp/dist/index.js"),
         pip=("agent-client-protocol==0.12.1",),
         npm=("pi-acp@0.0.34",),
     ),
-    "pi-py-sdk": Client("0.73", ("python", "{here}/with_pi_py_sdk.py"), pip=("pi-py-sdk==0.2.1",)),
+    "pi-py-sdk": Client(("0.73",), ("python", "{here}/with_pi_py_sdk.py"), pip=("pi-py-sdk==0.2.1",)),
     "pi-py-sdk-tests": Client(
-        "0.73",
+        ("0.73",),
         ("python", "-m", "pytest", "-q", "-m", "integration", "--rootdir={tests}", "{tests}/tests/test_integration.py"),
         pip=("pi-py-sdk==0.2.1", "pytest", "pytest-asyncio"),
         source="pi-py-sdk==0.2.1",
     ),
-    "pi-agent-python-sdk": Client("1.5", ("python", "{here}/with_pi_agent.py"), pip=("pi-agent-python-sdk==0.2.6",)),
-    "picable": Client("0.73", ("python", "{here}/with_picable.py"), pip=("picable==0.1.0",)),
+    "pi-agent-python-sdk": Client(("1.5",), ("python", "{here}/with_pi_agent.py"), pip=("pi-agent-python-sdk==0.2.6",)),
+    "picable": Client(("0.73",), ("python", "{here}/with_picable.py"), pip=("picable==0.1.0",)),
 }
 
 
@@ -101,12 +98,11 @@ def main(argv: list[str]) -> int:
 
     failed = False
     for name in chosen.client or CLIENTS:
-        client = CLIENTS[name]
-        dialect = chosen.dialect or client.dialect
-        home = chosen.cache.absolute() / name
-        for step, problem in run_client(client, home, chosen.pi.absolute(), dialect, bridge=chosen.bridge):
-            print(f"{name:20} {dialect:8} {step:8} {' '.join(problem.split()) or 'ok'}", flush=True)
-            failed = failed or bool(problem)
+        client, home = CLIENTS[name], chosen.cache.absolute() / name
+        for dialect in [chosen.dialect] if chosen.dialect else client.dialects:
+            for step, problem in run_client(client, home, chosen.pi.absolute(), dialect, bridge=chosen.bridge):
+                print(f"{name:20} {dialect:8} {step:8} {' '.join(problem.split()) or 'ok'}", flush=True)
+                failed = failed or bool(problem)
     return 1 if failed else 0
 
 
