@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tau.core.shell.code import writes_files_in_awk
+from tau.core.shell.options import Options, ParsedOptions
 from tau.core.shell.parts import Command, is_write
 from tau.core.shell.programs import INTERPRETERS, SHELLS, WRAPPERS
 from tau.core.shell.syntax import Script
@@ -25,6 +26,7 @@ from tau.core.shell.tables import (
     PRODUCERS,
     READERS,
     UNPACKERS,
+    WRITING,
 )
 from tau.core.shell.words import ANYTHING, Word, matches
 
@@ -245,18 +247,16 @@ def _copied(script: Script, words: list[Word], operands: list[Word], at: int, wr
 
 
 def _downloaded(words: list[Word], operands: list[Word], at: int) -> list[Write]:
-    texts = [word.text for word in words]
-    named = [
-        words[i + 1] for i, text in enumerate(texts[:-1]) if re.fullmatch(r"-\w*[oOP]|--output(-document)?|--out", text)
-    ]
-    if words[0].name == "curl" and not any(re.match(r"-\w*[oO]|--output|--remote-name", text) for text in texts):
+    name = words[0].name
+    targets = WRITING.get(name, Options())
+    parsed = ParsedOptions(words[1:], targets, permuted=True)
+    values = [value for value in parsed.values(targets) if value is not None]
+    named = [value for value in values if value.text != "-"]
+    if name == "curl" and not named and not parsed.has("O", "remote-name", "remote-name-all"):
         return []
-    if words[0].name == "gh" and texts[1:3] != ["release", "download"]:
+    if name == "gh" and [word.text for word in words[1:3]] != ["release", "download"]:
         return []
-    if any(
-        re.fullmatch(r"-\w*O-|-\w*O", text) and (text.endswith("-") or texts[i + 1 : i + 2] == ["-"])
-        for i, text in enumerate(texts)
-    ):
+    if values and not named:
         return []
     names = {_last(word) for word in (*named, *operands)}
     return [Write(at, name, bool(CODE_FILE.fullmatch(name))) for name in names]

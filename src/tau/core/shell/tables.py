@@ -167,6 +167,15 @@ PRODUCERS = frozenset(
 )
 COPIERS = frozenset(("cp", "mv", "ln", "install", "gcp", "ginstall", "dd", "rsync", "scp", "link", "mklink"))
 DOWNLOADERS = frozenset(("curl", "wget", "aria2c", "scp", "sftp", "http", "fetch", "gh"))
+# Options whose value is a file that the program writes. Long options may be abbreviated.
+WRITING = {
+    "curl": _options("ocD", "output cookie-jar dump-header trace trace-ascii stderr etag-save hsts alt-svc libcurl"),
+    "wget": _options("Ooa", "output-document output-file append-output save-cookies warc-file hsts-file rejected-log"),
+    "aria2c": _options("ol", "out log save-session"),
+    "http": _options("o", "output"),
+    "fetch": _options("o", "output"),
+    "gh": _options("O", "output"),
+}
 UNPACKERS = frozenset(("tar", "unzip", "cpio", "7z", "ar", "bsdtar", "gunzip", "unxz", "patch", "git", "xxd", "base64"))
 DATA_FILE = re.compile(
     r".*\.(log|txt|out|err|md|rst|csv|tsv|xml|html?|lcov|info|sarif|png|jpe?g|svg|pdf|tar|t?gz|xz|bz2|zip|zst|deb|rpm|whl|lock"
