@@ -52,6 +52,16 @@ def test_lines_in_lines_out_and_the_end_of_input_ends_it(tmp_path: Path) -> None
         assert (server.returncode, out, err) == (0, b"", b"")
 
 
+def test_a_model_that_repeats_a_failing_call_is_stopped_and_the_client_reads_why(tmp_path: Path) -> None:
+    wrong = {"blocks": [{"tool": "no_such_tool", "arguments": {}, "id": "a"}]}
+    with started(tmp_path, wrong) as server:
+        ask = request(2, "tools/call", name="tau", arguments={"prompt": "hi"})
+        out, _ = server.communicate(INITIALIZE + ask, timeout=WITHIN)
+    result = json.loads(out.splitlines()[-1])["result"]
+    why = "Stopped: the tool calls of 8 answers in a row all failed in the same way."
+    assert (result["isError"], result["content"]) == (True, [{"type": "text", "text": why}])
+
+
 @pytest.mark.parametrize(
     ("method", "params"), [("resources/list", {}), ("tools/call", {"name": "tau", "arguments": {"prompt": "hi"}})]
 )

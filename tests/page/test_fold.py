@@ -53,3 +53,19 @@ def test_the_list_follows_the_sessions_of_the_host(browser: Browser) -> None:
     assert (opened["cwd"], opened["name"], opened["live"]) == ("/v", "two", True)
     assert (closed["live"], closed["streaming"], closed["attention"], closed["cost"]) == (False, False, False, 1.5)
     assert made["cursor"] is None and made["same"]
+
+
+LIMITS = """
+async (url) => {
+  const {emptySession, fold} = await import(url);
+  const record = {type: "budget_exceeded", seq: 1, used: 8, allowed: 8};
+  return ["stuck", "turns"].map((limit) => fold(emptySession("a"), {...record, limit}).notices[0].text);
+}
+"""
+
+
+def test_the_page_says_which_limit_has_ended_the_work(browser: Browser) -> None:
+    assert browser.run(f"({LIMITS})({json.dumps(module_url('state.js'))})") == [
+        "Stopped: the tool calls of 8 answers in a row all failed in the same way.",
+        "The turns budget has ended the work: 8 of 8.",
+    ]

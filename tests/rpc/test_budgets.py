@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -178,6 +179,30 @@ def test_eight_answers_that_fail_alike_end_the_run(tmp_path: Path, answer: Json)
         assert len(called) == 8
         assert (last["stopReason"], last["errorMessage"]) == ("aborted", STUCK.format(8))
         assert events[-1]["aborted"] is False
+
+
+def blocks(*calls: tuple[str, Any]) -> Json:
+    return {"blocks": [{"tool": name, "arguments": given, "id": f"c{at}"} for at, (name, given) in enumerate(calls)]}
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        pytest.param([blocks(("read", {"file": "x" * 60_000 + str(at)})) for at in range(8)], id="long, never equal"),
+        pytest.param([blocks(("read", f'{{"path": "a{at}')) for at in range(8)], id="no JSON"),
+        pytest.param([blocks(("no_tool", {}), ("read", {"path": "nowhere"}))], id="several calls"),
+    ],
+)
+def test_they_may_have_several_calls_and_other_arguments_that_do_not_fit(tmp_path: Path, answers: list[Json]) -> None:
+    with Agent(tmp_path, *answers) as agent:
+        assert exceeded(agent.prompt("go"))["used"] == 8
+
+
+def test_a_call_that_succeeds_starts_the_count_anew(tmp_path: Path) -> None:
+    fine = calls("true")
+    with Agent(tmp_path, *[FAILING] * 7, fine, *[FAILING] * 7, {"text": "done"}) as agent:
+        events = agent.prompt("go")
+        assert (of("budget_exceeded", events), texts(events, "assistant")[-1]) == ([], "done")
 
 
 def test_the_number_of_such_answers_is_a_setting_and_counts_for_each_prompt(tmp_path: Path) -> None:

@@ -68,6 +68,18 @@ def test_another_process_is_told_to_attach_to_a_session_of_the_host(tmp_path: Pa
         assert f"is open in tau serve (process {host.process.pid}): tau attach continues it." in refused.stderr
 
 
+def test_a_model_that_repeats_a_failing_call_is_stopped_on_a_host(tmp_path: Path) -> None:
+    wrong = {"blocks": [{"tool": "no_such_tool", "arguments": {}, "id": "a"}]}
+    with HostProcess(tmp_path, wrong) as host, host.client() as client:
+        session = client.get("open_session")["session"]
+        client.get("prompt", session=session, message="hi")
+        exceeded = client.until("budget_exceeded")
+        assert (exceeded["limit"], exceeded["used"], exceeded["allowed"]) == ("stuck", 8, 8)
+        client.until("agent_settled")
+        last = client.get("get_messages", session=session)["messages"][-1]
+        assert last["errorMessage"] == "Stopped: the tool calls of 8 answers in a row all failed in the same way."
+
+
 @pytest.mark.parametrize(
     ("words", "error"),
     [

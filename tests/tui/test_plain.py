@@ -201,6 +201,14 @@ def test_a_failure_is_reported_and_the_chat_continues(tmp_path: Path) -> None:
         assert "better" in terminal.ask("two")
 
 
+def test_a_model_that_repeats_a_failing_call_is_stopped_and_the_chat_continues(tmp_path: Path) -> None:
+    wrong = {"blocks": [{"tool": "no_such_tool", "arguments": {}, "id": "a"}]}
+    with Terminal(tmp_path, answers=[*[wrong] * 8, {"text": "better"}]) as terminal:
+        shown = terminal.ask("one")
+        assert shown.count("Stopped: the tool calls of 8 answers in a row all failed in the same way.") == 1, shown
+        assert "better" in terminal.ask("two")
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_ends_it_with_what_runs(number: signal.Signals, code: int, tmp_path: Path) -> None:
     with Pipe(tmp_path / "pid") as pipe:
