@@ -5,83 +5,26 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from support.attached import attached, run
 from support.interface import RULE
 from support.served_process import HostProcess
-from support.socket_host import SocketHost, socket_host
+from support.socket_host import SocketHost
 from support.terminal import Terminal
-from tau import CommandError, RpcClient
+from tau import AgentGone, CommandError, RpcClient
 from tau.client.client import client_over
 from tau.client.opening import remote_line
 from tau.records.deltas import TextDelta, ThinkingDelta
 from tau.records.dialogs import Select
 from tau.records.events import AgentSettled, Event, MessageEnd, MessageStart, MessageUpdate
 from tau.records.messages import Assistant, Text, Thinking, Usage
-from tau.runtime.app.factory import load
-from tau.runtime.app.options import SessionOptions, SessionTarget
-from tau.runtime.app.remote_handle import RemoteHandle
 from tau.tui.viewer_feed import ViewerFeed
 
 ASK = {"blocks": [{"tool": "bash", "arguments": {"command": "echo done"}}]}
 TAU = [sys.executable, "-P", "-m", "tau"]
-
-
-class Front:
-    """A front end that keeps what it is shown."""
-
-    def __init__(self) -> None:
-        self.shown: list[Any] = []
-        self._news = asyncio.Event()
-
-    def show(self, event: Any) -> None:
-        self.shown.append(event)
-        self._news.set()
-
-    async def until(self, wanted: Callable[[Any], bool]) -> Any:
-        while True:
-            for event in self.shown:
-                if wanted(event):
-                    return event
-            self._news.clear()
-            await self._news.wait()
-
-    def texts(self) -> list[str]:
-        return [
-            event.message.text
-            for event in self.shown
-            if isinstance(event, MessageEnd) and hasattr(event.message, "text")
-        ]
-
-
-@asynccontextmanager
-async def attached(
-    served: SocketHost, folder: Path, session: str | None = None
-) -> AsyncIterator[tuple[RemoteHandle, Front]]:
-    options = SessionOptions(session=SessionTarget(kept=False))
-    (folder / "own").mkdir(exist_ok=True)
-    factory = load(folder / "own", options, {"HOME": str(folder)}, str(folder / "work"))
-    front = Front()
-    line = remote_line(served.address, session=session, open=None if session else {"memory": True})
-    handle = RemoteHandle(factory.open(front.show, "tui"), client_over(line, RpcClient), front.show)
-    await handle.connect()
-    try:
-        yield handle, front
-    finally:
-        await handle.close(1.0)
-
-
-def run(folder: Path, story: Callable[[SocketHost], Awaitable[None]], *answers: Any, **changes: Any) -> None:
-    async def main() -> None:
-        async with asyncio.timeout(60), socket_host(folder, *answers, **changes) as served:
-            await story(served)
-
-    asyncio.run(main())
 
 
 def test_prompts_entries_totals_and_the_name_are_those_of_the_host(tmp_path: Path) -> None:
@@ -196,6 +139,19 @@ def test_the_screen_follows_when_the_connection_is_lost_and_the_host_cannot_resu
 WORDS = [f"w{number} " for number in range(100)]
 
 
+def test_a_call_while_the_client_stops_is_refused(tmp_path: Path) -> None:
+    async def story(served: SocketHost) -> None:
+        client = client_over(remote_line(served.address, open={"memory": True}), RpcClient)
+        await client.start()
+        stopping = asyncio.ensure_future(client.stop())
+        await asyncio.sleep(0)  # it has begun
+        with pytest.raises(AgentGone):
+            await client.get_state()
+        await stopping
+
+    run(tmp_path, story)
+
+
 def test_the_viewer_knows_an_answer_that_comes_as_deltas_only() -> None:
     feed = ViewerFeed()
     begun = Assistant([], "a", "p", "m", Usage(), "stop", 0)
@@ -244,7 +200,9 @@ def test_plain_mode_is_a_chat_with_the_session_too(tmp_path: Path) -> None:
 
 @pytest.mark.process
 def test_without_a_terminal_each_line_is_a_prompt_and_the_answers_are_printed(tmp_path: Path) -> None:
-    with HostProcess(tmp_path, {"text": "The first."}, {"text": "The second."}) as host:
+    host = HostProcess(tmp_path, {"text": "The first."}, {"text": "The second."})
+    (host.socket.parent.parent / "settings.json").write_text('{"bashUpdates": true}')
+    with host:
 
         def attach(*arguments: str, lines: str = "") -> subprocess.CompletedProcess[str]:
             command = [*TAU, "attach", *arguments]
@@ -263,6 +221,8 @@ def test_without_a_terminal_each_line_is_a_prompt_and_the_answers_are_printed(tm
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout.index("The first.") < done.stdout.index("The second.")
         assert "> " not in done.stdout
+        shell = attach("--open", lines="!echo only$((1+1))nce\n")
+        assert shell.stdout.count("only2nce") == 1
         refused = attach()
         assert refused.returncode == 2
         assert "needs the ID of a session" in refused.stderr
@@ -296,6 +256,9 @@ def test_tau_attach_at_a_terminal(tmp_path: Path) -> None:
             terminal.type("hello")
             terminal.press("enter")
             terminal.wait("From the host.")
+            terminal.type("/settings compaction.enabled false")
+            terminal.press("enter")
+            terminal.wait("compaction.enabled: the session runs at a host")
             terminal.type("/name kept")
             terminal.press("enter")
             terminal.wait("• kept")

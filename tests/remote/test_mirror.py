@@ -27,6 +27,9 @@ class SlowHost:
     async def get_state(self) -> SessionState:
         return replace(self._state, session_id=self.id)
 
+    async def get_tools(self) -> list[Any]:
+        return []
+
     async def get_available_models(self) -> list[Any]:
         return []
 
@@ -36,7 +39,7 @@ class SlowHost:
         if self._answers == 1:
             self.asked.set()
             await self.go.wait()
-        return SimpleNamespace(entries=[entry])
+        return SimpleNamespace(entries=[entry], leaf_id=entry["id"])
 
 
 async def follow_two_moves(folder: Path) -> str | None:

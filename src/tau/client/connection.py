@@ -110,7 +110,7 @@ class Connection:
                     answer.exception()  # mark it as retrieved, even if the caller was cancelled
 
     def _check_open(self) -> None:
-        if self.closed:
+        if self.closed or self._stopping:
             raise self.line.gone_error()
 
     @contextmanager

@@ -126,7 +126,7 @@ class Commands:
     @property
     def retry_attempt(self) -> int:
         """The number of the retry whose delay is running; 0 if none is."""
-        return self._require_handle().runs.retry_attempt
+        return self._require_handle().retry_attempt
 
     def messages(self) -> list[StoredMessage]:
         """Return the conversation as the model sees it. A message with an unknown role is an `Other`."""

@@ -276,7 +276,7 @@ class Interface:
         if prompt.text.strip() or prompt.images:
             self.start(self._submit(prompt.text, prompt.images, "follow_up" if follow_up else "steer"))
         elif self.view.working.state.retry is not None:
-            self.handle.runs.retry_now()
+            self.start(self.handle.retry_now())
 
     async def _submit(self, text: str, images: Sequence[Image], queue: QueueName) -> None:
         """Carry out what was typed. Extensions see every prompt, also one that was typed before they had started."""

@@ -47,6 +47,7 @@ class PlainOutput:
         self._said_at = 0.0
         self._working: threading.Timer | None = None
         self.readable: Callable[[str], str] = str
+        self.bash_updates = 0  # pieces of the output of shell commands that were printed
 
     def show(self, event: Event | Update | UiRequest) -> None:
         match event:
@@ -55,6 +56,7 @@ class PlainOutput:
                 | MessageUpdate(assistant_message_event=TextDelta(delta=piece))
                 | BashUpdate(delta=piece)
             ):
+                self.bash_updates += isinstance(event, BashUpdate)
                 self.say(self._cleaner.feed(piece))
             case Update(delta=TextEnd()) | MessageUpdate(assistant_message_event=TextEnd()):
                 self._cleaner.end()

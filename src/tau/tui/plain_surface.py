@@ -95,8 +95,9 @@ class PlainSurface:
         await self.handle.settled()
 
     async def run_bash(self, command: str, *, exclude: bool) -> None:
+        before = self._output.bash_updates
         result = await self.handle.bash(command, exclude=exclude)
-        if result.output and not self.handle.settings.bash_updates:
+        if result.output and self._output.bash_updates == before:
             self._output.say(result.output if result.output.endswith("\n") else f"{result.output}\n")
         if isinstance(result.exit_code, int) and result.exit_code:
             self.say(f"Exit code {result.exit_code}")

@@ -28,7 +28,8 @@ class SessionFacts:
         self._branch.update()
         handle = self._handle
         model, stats, usage = handle.models.current, handle.stats(), handle.context_usage()
-        name = handle.state.current().session_name
+        state = handle.state.current()
+        name = state.session_name
         tokens = stats.tokens
         several = len({model.provider for model in handle.models.available}) > 1
         return FooterState(
@@ -38,7 +39,7 @@ class SessionFacts:
             totals=Totals(tokens.input, tokens.output, tokens.cache_read, tokens.cache_write, stats.cost),
             context_percent=usage.percent if usage is not None else None,
             context_window=usage.context_window if usage is not None else 0,
-            auto_compact=handle.settings.compaction.enabled,
+            auto_compact=state.auto_compaction_enabled,
             provider=model.provider if model is not None and several else "",
             model=model.id if model is not None else "",
             level=handle.models.level if model is not None and model.reasoning else "",

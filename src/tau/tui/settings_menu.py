@@ -37,10 +37,9 @@ async def run_settings(surface: Surface, rest: str) -> None:
 
 
 async def _one_setting(surface: Surface, control: SettingsControl, name: str, value: str) -> None:
-    states = {state.declaration.place.lower(): state for state in control.states()}
-    state = states.get(name.lower())
-    if state is None:
-        raise CommandError(f"There is no setting {name}. docs/settings.md lists them.")
+    place = next((one for one in setting_names() if one.lower() == name.lower()), name)
+    control.check(place)
+    state = next(state for state in control.states() if state.declaration.place == place)
     if value:
         try:
             parsed = state.declaration.parse(value)

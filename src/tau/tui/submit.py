@@ -68,5 +68,5 @@ async def send_prompt(surface: Surface, text: str, images: Sequence[Image], queu
             surface.set_editor_text(text)
             return
     if expanded.strip() or images or attached:
-        waits = handle.runs.retry_attempt > 0  # it joins the run that is tried again, and is not a prompt after it
+        waits = handle.retry_attempt > 0  # it joins the run that is tried again, and is not a prompt after it
         await handle.submit(expanded, [*images, *attached], queue, queue_only=waits)

@@ -1,7 +1,8 @@
 """RemoteHandle: a session at a host, for front ends that know a SessionHandle.
 
 Operations are commands to the host. What a front end reads (entries, totals, the model) comes from a copy of the
-session that is kept up to date (remote_mirror.py). What a host does not offer is refused with one sentence.
+session that is kept up to date (remote_mirror.py). What a host does not offer is refused with one sentence, and so is
+every member of SessionHandle that is not defined here, unless INHERITED names it.
 """
 
 from __future__ import annotations
@@ -16,54 +17,75 @@ from tau.client.connection import noted_ids
 from tau.client.errors import AgentGone
 from tau.client.events import read_event
 from tau.client.remote import RemoteLine
+from tau.client.replies import read
 from tau.core.agent.draft import Update
 from tau.core.agent.queues import QueueName
 from tau.core.agent.structured_output import OutputSchema
 from tau.errors import CommandError, TauError
 from tau.records import commands as c
 from tau.records.base import UNSET, encode, replace, wire_json
-from tau.records.budgets import Budget
 from tau.records.dialogs import Confirm, Editor, Input, Select, UiRequest
 from tau.records.entries import CommandKey
 from tau.records.events import (
     AgentSettled,
     AgentStart,
+    AutoRetryEnd,
+    AutoRetryStart,
     BashUpdate,
     CompactionEnd,
     CompactionResult,
+    CompactionStart,
     EntryAppended,
     Event,
     MessageEnd,
+    MessageStart,
+    QueueUpdate,
     SessionInfoChanged,
     ThinkingLevelChanged,
 )
 from tau.records.host_events import DialogResolved, SessionChanged, Snapshot
 from tau.records.messages import Attachment, Image
 from tau.records.models import Model, ThinkingLevel
-from tau.records.replies import BashResult, Disposition, Navigated, Queues, SessionRow, SlashCommand
+from tau.records.replies import (
+    Accepted,
+    BashResult,
+    Disposition,
+    ListedTool,
+    McpServerRow,
+    McpServers,
+    Navigated,
+    Queues,
+    SessionRow,
+    SlashCommand,
+)
+from tau.records.settings import TERMINAL_SETTINGS
 from tau.runtime.app.handle import SessionHandle
 from tau.runtime.app.remote_dialogs import RemoteDialogs
 from tau.runtime.app.remote_mirror import RemoteModels, SessionMirror
 from tau.runtime.extensions.dialogs import Dialogs
 from tau.runtime.extensions.hooks import Destination
 from tau.runtime.session.operations import Blocks
+from tau.runtime.session.refusals import refuses_others
 
 if TYPE_CHECKING:
     from tau.client.events import RpcEvent
-    from tau.runtime.app.login_control import LoginControl
     from tau.runtime.app.model_lists import ModelLists
-    from tau.runtime.app.permission_control import PermissionControl
-    from tau.runtime.app.session_files import SessionFiles
-    from tau.runtime.app.trust_control import TrustControl
+    from tau.runtime.app.settings_control import SettingsControl
 
 T = TypeVar("T")
 Show = Callable[[Event | Update | UiRequest], Any]
 BEHAVIORS: dict[QueueName, Any] = {"steer": "steer", "follow_up": "followUp"}
 # Events after which the session has new entries.
 ADDING_EVENTS = (MessageEnd, AgentSettled, CompactionEnd, SessionInfoChanged, ThinkingLevelChanged, EntryAppended)
-NOT_AT_A_HOST = "{what}: not for a session of a host. Use it where the host runs."
+NOT_AT_A_HOST = "{name}: not for a session of a host. Use it where the host runs."
+# Members that read the copy of the session, or what belongs to this terminal: its folder, its settings, its processes.
+READ_FROM_THE_COPY = frozenset(
+    "context_usage entries_after index_entries last_assistant_text log models stats tree".split()
+)
+OF_THE_TERMINAL = frozenset("cwd extensions kill on_exit_request release settings".split())
 
 
+@refuses_others(NOT_AT_A_HOST, READ_FROM_THE_COPY | OF_THE_TERMINAL)
 class RemoteHandle(SessionHandle):
     """`local` is a session of this process without extensions that runs nothing: it holds the copy.
 
@@ -85,6 +107,7 @@ class RemoteHandle(SessionHandle):
         self._first = True
         self._own_moves = 0  # commands of this client that move the session
         self._queues = Queues([], [])
+        self._retry_attempt = 0
         self.moved: Callable[[], None] = lambda: None
         self.synced: Callable[[], None] = lambda: None
         self.connection_changed: Callable[[bool], None] = lambda connected: None
@@ -184,17 +207,30 @@ class RemoteHandle(SessionHandle):
         match event:
             case AgentStart():
                 state.streaming = True
+                self._retry_attempt = 0
             case AgentSettled():
                 state.streaming = False
+                self._retry_attempt = 0
+            case AutoRetryStart():
+                self._retry_attempt = event.attempt
+            case AutoRetryEnd() | MessageStart():
+                self._retry_attempt = 0
+            case CompactionStart() | CompactionEnd():
+                state.compacting = isinstance(event, CompactionStart)
+            case QueueUpdate():
+                self._queues = Queues(event.steering, event.follow_up)
+                state.queued = len(event.steering) + len(event.follow_up)
             case ThinkingLevelChanged():
                 self._mirror.models.level = event.level
             case BashUpdate() if event.id in self._bash_ids:
                 event = replace(event, id=self._bash_ids[event.id])
         self._show(event)
         if isinstance(event, ADDING_EVENTS):
-            self._start(self._update())
+            self._start(self._update(facts=isinstance(event, AgentSettled)))
 
-    async def _update(self) -> None:
+    async def _update(self, *, facts: bool) -> None:
+        if facts:
+            await self._mirror.read_facts()
         await self._mirror.update()
         self.synced()
 
@@ -238,15 +274,34 @@ class RemoteHandle(SessionHandle):
         trace_parent: str | None = None,
         key: CommandKey | None = None,
     ) -> Disposition:
-        images = [c.ImageGiven("image", block.data, block.mime_type) for block in blocks if isinstance(block, Image)]
-        if queue_only and behavior == "follow_up":
-            await self._client.call(c.FollowUp(text, images or None))
-            return "queued"
+        """`blocks` begins with one for each attachment, which the host makes again."""
+        own = blocks[len(attachments) :]
+        images = [c.ImageGiven("image", block.data, block.mime_type) for block in own if isinstance(block, Image)]
+        if len(images) < len(own):
+            _refuse("Text beside the prompt")
+        if key is not None or (queue_only and (attachments or output_schema is not None or trace_parent is not None)):
+            _refuse("A key, or attachments, an output schema or a trace with a queued message")
+        command: c.Command
         if queue_only:
-            await self._client.call(c.Steer(text, images or None))
-            return "queued"
-        await self._client.call(c.Prompt(text, images or None, BEHAVIORS[behavior] if behavior else None))
-        return "started"
+            command = (c.FollowUp if behavior == "follow_up" else c.Steer)(text, images or None)
+        else:
+            command = c.Prompt(
+                text,
+                images or None,
+                BEHAVIORS[behavior] if behavior else None,
+                list(attachments) or None,
+                output_schema.schema if output_schema is not None else None,
+                trace_parent,
+            )
+        return read(Accepted, await self._client.call(command), "prompt").disposition
+
+    @property
+    def queues(self) -> Queues:
+        return self._queues
+
+    @property
+    def retry_attempt(self) -> int:
+        return self._retry_attempt
 
     async def clear_queues(self) -> Queues:
         return await self._client.clear_queue()
@@ -258,6 +313,7 @@ class RemoteHandle(SessionHandle):
         await self._client.abort_retry()
 
     async def abort_compaction(self) -> None:
+        """Aborts a run, too: the protocol has no command for the compaction alone."""
         await self._client.abort()
 
     async def compact(self, instructions: str | None) -> CompactionResult:
@@ -275,7 +331,7 @@ class RemoteHandle(SessionHandle):
     def answer_dialog(self, answer: Any) -> None:
         self._remote_dialogs.answer(answer)
 
-    # Model and thinking level.
+    # Model and thinking level. A host saves no choice of a client, whatever `save` says.
 
     async def set_model(self, provider: str, id: str, *, save: bool = True) -> Model:
         return self._use_model(await self._client.set_model(provider, id))
@@ -290,6 +346,8 @@ class RemoteHandle(SessionHandle):
     async def cycle_model(
         self, *, backward: bool = False, save: bool = True
     ) -> tuple[Model, ThinkingLevel, bool] | None:
+        if backward:
+            _refuse("Cycling backward through the models")
         cycled = await self._client.cycle_model()
         if cycled is None:
             return None
@@ -310,16 +368,44 @@ class RemoteHandle(SessionHandle):
         return model
 
     async def _read_level(self) -> ThinkingLevel:
-        self._mirror.use_state(await self._client.get_state())
+        await self._mirror.read_state()
         return self._mirror.models.level
 
     @property
     def model_lists(self) -> ModelLists:
         return RemoteModelLists(self._mirror.models, self._client)  # type: ignore[return-value]
 
-    def set_budget(self, budget: Budget) -> Budget:
-        self._start(self._client.set_budget(budget))
-        return budget
+    # Settings and tools.
+
+    async def set_queue_mode(self, queue: QueueName, mode: c.QueueMode) -> None:
+        await (self._client.set_steering_mode if queue == "steer" else self._client.set_follow_up_mode)(mode)
+        await self._mirror.read_state()
+
+    async def set_auto_compaction(self, enabled: bool) -> None:
+        await self._client.set_auto_compaction(enabled)
+        await self._mirror.read_state()
+
+    async def set_auto_retry(self, enabled: bool) -> None:
+        await self._client.set_auto_retry(enabled)
+
+    @property
+    def settings_control(self) -> SettingsControl:
+        """The settings of this terminal that concern the terminal."""
+        control = self._make_settings_control()
+        control.only = TERMINAL_SETTINGS
+        return control
+
+    def active_tools(self) -> list[str]:
+        return list(self._mirror.active_tools)
+
+    async def listed_tools(self) -> list[ListedTool]:
+        return await self._client.get_tools()
+
+    async def mcp_servers(self) -> McpServers:
+        return await self._client.get_mcp_servers()
+
+    async def restart_mcp_server(self, name: str) -> McpServerRow:
+        return await self._client.restart_mcp_server(name)
 
     # Sessions.
 
@@ -369,39 +455,9 @@ class RemoteHandle(SessionHandle):
     async def export_html(self, path: str | None) -> str:
         return await self._client.export_html(path)
 
-    # What a host does not offer.
-
-    async def export_jsonl(self, path: str | None) -> str:
-        _refuse("Export as a session file")
-
-    async def write_bug_report(self, description: str, *, with_texts: bool) -> str:
-        _refuse("A bug report")
-
-    async def set_label(self, entry_id: str, label: str | None) -> None:
-        _refuse("Labels")
-
-    async def reload(self) -> None:
-        _refuse("Reload")
-
-    @property
-    def permissions(self) -> PermissionControl:
-        _refuse("Permissions")
-
-    @property
-    def session_files(self) -> SessionFiles:
-        _refuse("Session files")
-
-    @property
-    def login_control(self) -> LoginControl:
-        _refuse("Logins")
-
-    @property
-    def trust_control(self) -> TrustControl:
-        _refuse("Trust")
-
 
 def _refuse(what: str) -> NoReturn:
-    raise CommandError(NOT_AT_A_HOST.format(what=what))
+    raise CommandError(NOT_AT_A_HOST.format(name=what))
 
 
 class RemoteModelLists:

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from tau.client.client import RpcClient
+from tau.core.conversation.tree import ROOT, Tree
 from tau.errors import CommandError
-from tau.records.base import UNSET, encode, replace
+from tau.records.base import UNSET, UnsetType, encode, replace
 from tau.records.entries import Header
 from tau.records.models import Model
 from tau.records.replies import SessionState
@@ -41,14 +42,27 @@ class RemoteState(StateReader):
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         self.told: SessionState | None = None
-        self.streaming = False
+        self.streaming = self.compacting = False
+        self.queued = 0
 
-    def current(self) -> SessionState:
-        state = super().current()
-        told = self.told
+    def masked(self) -> SessionState:
+        state, told = super().masked(), self.told
         if told is None:
             return state
-        return replace(state, is_streaming=self.streaming, session_file=told.session_file, sandbox=told.sandbox)
+        return replace(
+            told,
+            model=state.model,
+            thinking_level=state.thinking_level,
+            is_streaming=self.streaming,
+            is_compacting=self.compacting,
+            session_id=state.session_id,
+            session_name=state.session_name,
+            message_count=state.message_count,
+            pending_message_count=self.queued,
+        )
+
+    def file(self) -> str | UnsetType:
+        return UNSET if self.told is None else self.told.session_file
 
 
 class SessionMirror:
@@ -60,6 +74,7 @@ class SessionMirror:
         self.models = RemoteModels(session.models)
         session.models = self.models
         self.state = RemoteState(session)
+        self.active_tools: Sequence[str] = ()
         self._changes = 0  # requests to update
         self._updating: asyncio.Lock = asyncio.Lock()
 
@@ -70,17 +85,24 @@ class SessionMirror:
             await self._load()
 
     async def _load(self) -> None:
-        state = await self._client.get_state()
-        self.use_state(state)
+        state = await self.read_facts()
         if not self.models.offered:
             self.models.offered = await self._client.get_available_models()
-        entries = (await self._client.get_entries()).entries
-        opened = await asyncio.to_thread(self._read, state.session_id, [encode(entry) for entry in entries])
-        self._use(opened.header, opened)
+        reply = await self._client.get_entries()
+        opened = await asyncio.to_thread(self._read, state.session_id, [encode(entry) for entry in reply.entries])
+        self._use(opened.header, opened.tree, reply.leaf_id)
 
-    def use_state(self, state: SessionState) -> None:
-        self.state.told, self.state.streaming = state, state.is_streaming
+    async def read_facts(self) -> SessionState:
+        """Read what no entry and no event says."""
+        self.active_tools = [tool.name for tool in await self._client.get_tools() if tool.active]
+        return await self.read_state()
+
+    async def read_state(self) -> SessionState:
+        state = await self._client.get_state()
+        self.state.told, self.state.streaming, self.state.compacting = state, state.is_streaming, state.is_compacting
+        self.state.queued = state.pending_message_count
         self.models.current, self.models.level = state.model, state.thinking_level
+        return state
 
     async def update(self) -> None:
         """Read the entries that were added. Requests that come meanwhile are served by one more reading."""
@@ -94,17 +116,18 @@ class SessionMirror:
         tree = self._session.log.tree
         last = tree.id(len(tree) - 1) if len(tree) else None
         try:
-            added: Sequence[Any] = (await self._client.get_entries(last)).entries
+            reply = await self._client.get_entries(last)
         except CommandError:  # the session went to another one
             await self._load()
             return
+        added: Sequence[Any] = reply.entries
         for entry in added:
             if entry.get("parentId") != tree.leaf_id or entry.get("type") == "leaf":
                 await self._load()
                 return
             tree.add(encode(entry), str(entry["id"]), str(entry["type"]))
-        if added:
-            self._session.log = SessionLog(self._session.log.header, None, self._session.write_failed, tree)
+        if added or reply.leaf_id != tree.leaf_id:
+            self._use(self._session.log.header, tree, reply.leaf_id)
 
     def _read(self, id: str, lines: Sequence[bytes]) -> OpenedSession:
         """Entries as a session in memory. They are read from a file, which knows branches; it is deleted at once."""
@@ -117,5 +140,9 @@ class SessionMirror:
         finally:
             os.unlink(name)
 
-    def _use(self, header: Header, opened: OpenedSession) -> None:
-        self._session.log = SessionLog(header, None, self._session.write_failed, opened.tree)
+    def _use(self, header: Header, tree: Tree, leaf_id: str | None) -> None:
+        """`leaf_id` is the place of the session: entries alone do not say that it went back to an earlier one."""
+        if leaf_id != tree.leaf_id:
+            at = ROOT if leaf_id is None else tree.find(leaf_id)
+            tree.leaf = tree.leaf if at is None else at
+        self._session.log = SessionLog(header, None, self._session.write_failed, tree)

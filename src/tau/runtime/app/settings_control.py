@@ -39,6 +39,7 @@ class SettingsControl:
         self._config = opening.config
         self._session = session
         self._equipment = equipment
+        self.only: Sequence[str] | None = None  # the settings that can be seen and changed here, if not all
 
     @property
     def agent_dir(self) -> Path:
@@ -53,6 +54,7 @@ class SettingsControl:
         return [
             SettingState(declaration, declaration.value_in(content), self._origin(declaration.place))
             for declaration in setting_declarations()
+            if self.only is None or _is_named(declaration.place, self.only)
         ]
 
     def _origin(self, place: str) -> Origin:
@@ -69,6 +71,7 @@ class SettingsControl:
 
         Raises CommandError if it cannot be saved.
         """
+        self.check(place)
         changes = _nested(place, value)
         try:
             decode(Settings, encode(merge(to_builtins(Settings()), changes)))
@@ -83,6 +86,14 @@ class SettingsControl:
         await self._use()
         return self._obstacle(place, value, scope)
 
+    def check(self, place: str) -> None:
+        """Raise CommandError if there is no such setting, or if it cannot be changed here."""
+        known = {declaration.place for declaration in setting_declarations()}
+        if place not in known:
+            raise CommandError(f"There is no setting {place}. docs/settings.md lists them.")
+        if self.only is not None and not _is_named(place, self.only):
+            raise CommandError(f"{place}: the session runs at a host and has the host's value. Change it there.")
+
     async def reload(self) -> None:
         """Read the files again and use them."""
         await self._session.services.machine.in_thread(self._config.read_again)
@@ -91,7 +102,7 @@ class SettingsControl:
     def _check_project(self, place: str, value: Any) -> None:
         if not self.project_trusted:
             raise CommandError(UNTRUSTED)
-        if any(place == name or place.startswith(f"{name}.") for name in USER_ONLY_SETTINGS):
+        if _is_named(place, USER_ONLY_SETTINGS):
             raise CommandError(f"{place} can only be set in your own settings.")
         if place in STRICTER_ONLY and value is False:
             raise CommandError(f"A project can switch {place} on, but not off.")
@@ -138,6 +149,11 @@ def _change(file: SettingsFile, changes: dict[str, Any]) -> None:
     if file.problems:
         raise ValueError(file.problems[0])
     file.change(changes)
+
+
+def _is_named(place: str, names: Sequence[str]) -> bool:
+    """True if a setting is among names of settings and of groups of them."""
+    return any(place == name or place.startswith(f"{name}.") for name in names)
 
 
 def _nested(place: str, value: Any) -> dict[str, Any]:

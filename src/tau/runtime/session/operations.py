@@ -144,6 +144,15 @@ class Operations:
         await self._session.compactor.abort()
         await self._session.runs.abort()
 
+    @property
+    def retry_attempt(self) -> int:
+        """The number of the retry whose delay is running; 0 if there is none."""
+        return self._session.runs.retry_attempt
+
+    async def retry_now(self) -> None:
+        """Begin the pending retry without waiting longer."""
+        self._session.runs.retry_now()
+
     async def abort_retry(self) -> None:
         await self._session.runs.abort_retry()
 
