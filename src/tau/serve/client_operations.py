@@ -1,4 +1,8 @@
-"""The operations of a session as one client of the host may use them: it can narrow what it got, never widen it."""
+"""The operations of a session as one client of the host may use them: it can narrow what it got, never widen it.
+
+The class overrides what must be narrowed, and UNCHANGED names what is as harmless here as elsewhere. Anything else is
+refused, so that an operation that is new is not open to every client before somebody has looked at it.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,15 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from tau.core.agent.queues import QueueName
 from tau.errors import CommandError
 from tau.records.base import UNSET
 from tau.records.budgets import Budget
+from tau.records.entries import CommandKey
+from tau.records.messages import Attachment
 from tau.records.replies import BashResult, Disposition, SessionRow
-from tau.runtime.session.operations import Operations, as_path
+from tau.runtime.session.operations import Blocks, Operations, as_path
+from tau.runtime.session.refusals import refuses_others
 from tau.serve.keys import current_key
 from tau.serve.opening import narrower_budget
 from tau.store.paths import is_inside
@@ -20,10 +28,21 @@ from tau.tools.registry import MODULES
 from tau.wire.dialect import Dialect
 
 if TYPE_CHECKING:
+    from tau.core.agent.structured_output import OutputSchema
     from tau.serve.host import Host
     from tau.serve.live_session import LiveSession
 
 
+UNCHANGED = frozenset(
+    """
+    abort abort_bash abort_retry clear_queues clone commands compact context_usage cwd cycle_model cycle_thinking_level
+    entries_after fork last_assistant_text listed_tools log mcp_servers models navigate new_session restart_mcp_server
+    set_auto_compaction set_auto_retry set_model set_queue_mode set_session_name set_thinking_level stats tree
+    """.split()
+)
+
+
+@refuses_others("{name}: a client of a host cannot use this operation", UNCHANGED)
 class ClientOperations(Operations):
     def __init__(self, host: Host, live: LiveSession, dialect: Dialect, client: str) -> None:
         super().__init__(live.handle._session)
@@ -38,9 +57,30 @@ class ClientOperations(Operations):
         """That of the client, not of the session."""
         return self._dialect.name
 
-    async def submit(self, *arguments: Any, **named: Any) -> Disposition:
+    async def submit(
+        self,
+        text: str,
+        blocks: Blocks,
+        behavior: QueueName | None,
+        *,
+        queue_only: bool = False,
+        attachments: Sequence[Attachment] = (),
+        output_schema: OutputSchema | None = None,
+        trace_parent: str | None = None,
+        key: CommandKey | None = None,
+    ) -> Disposition:
+        """`key` is the one that came with the command, whatever the caller gives."""
         key, runs = current_key.get(), self._live.handle.runs
-        done = await super().submit(*arguments, **named, key=key)
+        done = await super().submit(
+            text,
+            blocks,
+            behavior,
+            queue_only=queue_only,
+            attachments=attachments,
+            output_schema=output_schema,
+            trace_parent=trace_parent,
+            key=key,
+        )
         if key is not None and done == "started":
             self._live.run_keys[runs.accepted] = key.key
         return done
