@@ -7,7 +7,7 @@ import pytest
 
 from support.loop_kit import assistant, user
 from support.whole_branch import context
-from tau.core.conversation.entry_messages import compacted_messages, message_of, milliseconds, summary_of
+from tau.core.conversation.entry_messages import compacted_messages, message_of, summary_of
 from tau.core.conversation.file_lines import BytesSource, FileLines
 from tau.core.conversation.prompts import prompt_text
 from tau.core.conversation.system_state import SystemState
@@ -23,6 +23,7 @@ from tau.records.entries import (
     MessageEntry,
     ModelChange,
     SessionInfo,
+    milliseconds,
 )
 from tau.records.lines import UnknownEntry
 from tau.records.messages import (

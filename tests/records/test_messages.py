@@ -5,6 +5,7 @@ import pytest
 from support.loop_kit import assistant, call, user
 from tau.records.base import BadRecord, encode, wire_json
 from tau.records.events import AgentEnd, Event, MessageEnd, TurnEnd, TurnStart, event_json
+from tau.records.lines import read_message
 from tau.records.messages import (
     Assistant,
     BashExecution,
@@ -21,7 +22,6 @@ from tau.records.messages import (
     Usage,
     UsageCost,
     User,
-    read_message,
 )
 
 ANSWER = Assistant(

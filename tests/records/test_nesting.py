@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tau.records.base import BadRecord, Raw, Record, decode, encode, parse, parse_stored, parse_text, wire_json
-from tau.records.lines import UnknownEntry, message_json, read_entry, typed_messages
-from tau.records.messages import Other, parse_message
+from tau.records.lines import UnknownEntry, message_json, read_entry, read_message, typed_messages
+from tau.records.messages import Other
 from tau.records.nesting import MAX_NESTING, MAX_RECEIVED_NESTING, depth, is_deeper, too_deep
 
 
@@ -96,7 +96,7 @@ def test_messages_of_a_session_have_the_same_limit_one_by_one_and_in_blocks(star
         return f"{start}{nested(levels).decode()}{end}".encode()
 
     fine, deep = line(MAX_NESTING - outside), line(MAX_NESTING - outside + 1)
-    assert depth(fine) == MAX_NESTING and not isinstance(parse_message(message_json(fine)), Other)
+    assert depth(fine) == MAX_NESTING and not isinstance(read_message(message_json(fine)), Other)
     assert typed_messages(2, fine + b"\n" + fine) is not None
     assert typed_messages(2, fine + b"\n" + deep) is None
     with pytest.raises(BadRecord, match="nested too deeply"):

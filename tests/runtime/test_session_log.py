@@ -264,17 +264,17 @@ def test_messages_of_a_wrong_shape_are_passed_over_in_both_forms(tmp_path: Path)
     assert log.path is not None
     log.close()
     wrong: tuple[Any, ...] = (None, 5, "text", [], {}, {"role": 5}, {"content": "no role"})
-    parent = id_of(log, 0)
+    parent, ids = id_of(log, 0), [f"x{at}" for at in range(len(wrong))]
     with log.path.open("ab") as file:
-        for at, message in enumerate(wrong):
-            file.write(encode({"type": "message", "id": f"x{at}", "parentId": parent, "message": message}) + b"\n")
-            parent = f"x{at}"
+        for id, message in zip(ids, wrong, strict=True):
+            file.write(encode({"type": "message", "id": id, "parentId": parent, "message": message}) + b"\n")
+            parent = id
         other = {"content": 5, "role": "user"}  # a known role, but nothing a model could read
         file.write(encode({"type": "message", "id": "y", "parentId": parent, "message": other}) + b"\n")
     back = SessionLog.resumed(open_session(log.path), unheard)
     assert sent(back) == [encode(user("a")), encode(other)]
     assert [wire_json(message) for message in back.messages] == [encode(user("a")), encode(other)]
-    assert len(back.problems.found) == len(wrong)
+    assert [text.split(":")[0] for text in back.problems.found] == [f"entry {id}" for id in [*ids, "y"]]
     assert (back.last_model(), back.pending_queue.undelivered(), back.tree.fork_points()[1:]) == (None, [], [])
 
 
@@ -291,15 +291,14 @@ def test_a_closed_log_is_freed_without_the_garbage_collector(tmp_path: Path) -> 
         gc.enable()
 
 
-def test_a_message_with_a_number_that_is_none_is_passed_over_when_it_is_read(tmp_path: Path) -> None:
+def test_a_number_that_is_none_counts_as_absent(tmp_path: Path) -> None:
     log = told("a", "b", folder=tmp_path)
     log.close()
     assert log.path is not None
     log.path.write_bytes(re.sub(rb'"timestamp":\d+}}', b'"timestamp":1e999}}', log.path.read_bytes(), count=1))
     back = SessionLog.resumed(open_session(log.path), unheard)
-    assert len(sent(back)) == 2  # nobody has looked into it
-    assert [message.content for message in back.messages] == [user("b").content]
-    assert (len(sent(back)), back.message_count, len(back.problems.found)) == (1, 1, 1)
+    assert [message.content for message in back.messages] == [user("a").content, user("b").content]
+    assert (len(sent(back)), back.message_count, back.problems.found) == (2, 2, [])
 
 
 # Writes that fail.

@@ -15,8 +15,11 @@ NOWHERE = "http://127.0.0.1:9/v1"
 
 
 @contextmanager
-def serving(content: Any, status: int = 200) -> Iterator[tuple[str, list[str]]]:
-    """A server with this to say of its models, and "Hello" to everything: its address, and what it was asked."""
+def serving(content: Any, status: int = 200, bodies: list[Any] | None = None) -> Iterator[tuple[str, list[str]]]:
+    """A server with this to say of its models, and "Hello" to everything: its address, and what it was asked.
+
+    What it was sent is added to `bodies`.
+    """
     asked: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -31,6 +34,8 @@ def serving(content: Any, status: int = 200) -> Iterator[tuple[str, list[str]]]:
         def do_POST(self) -> None:
             body = parse(self.rfile.read(int(self.headers["content-length"])))
             asked.append(f"{self.path} {self.headers.get('authorization')} {body['model']}")
+            if bodies is not None:
+                bodies.append(body)
             self.send_response(200)
             self.send_header("content-type", "text/event-stream")
             self.end_headers()

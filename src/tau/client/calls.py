@@ -69,7 +69,7 @@ class Calls:
         return read(r.SessionState, await self.call(c.GetState()), "get_state")
 
     async def get_messages(self) -> list[StoredMessage]:
-        """Return the conversation as the model sees it. A message with an unknown role is an `Other`."""
+        """Return the conversation as the model sees it. A message that is not understood is an `Other`."""
         return read_messages(await self.call(c.GetMessages()), "get_messages")
 
     async def get_session_stats(self) -> r.SessionStats:

@@ -28,7 +28,8 @@ from tau.records.events import (
     TurnStart,
 )
 from tau.records.host_events import Snapshot
-from tau.records.messages import Assistant, ToolResult, read_message
+from tau.records.lines import read_message
+from tau.records.messages import Assistant, ToolResult
 
 MAX_TOLD = 4096  # messages that are remembered
 RUN_ROLES = ("user", "assistant", "toolResult", "custom")  # of messages that a run adds

@@ -43,7 +43,8 @@ from tau.records.host_events import (
     SessionStatus,
     Snapshot,
 )
-from tau.records.messages import User, read_message
+from tau.records.lines import read_message
+from tau.records.messages import User
 
 
 class AutoCompactionStart(Event, tag="auto_compaction_start"):

@@ -12,7 +12,8 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from tau.errors import TauError
 from tau.records.base import UNSET, BadRecord, Raw, Record, UnsetType, attach_source, convert, decode, encode, parse
-from tau.records.messages import StoredMessage, read_message
+from tau.records.lines import read_message
+from tau.records.messages import StoredMessage
 from tau.records.replies import BashResult
 
 T = TypeVar("T", bound=Record)

@@ -129,7 +129,7 @@ class Commands:
         return self._require_handle().retry_attempt
 
     def messages(self) -> list[StoredMessage]:
-        """Return the conversation as the model sees it. A message with an unknown role is an `Other`."""
+        """Return the conversation as the model sees it. A message that is not understood is an `Other`."""
         return list(self._require_handle().log.messages)
 
     def stats(self) -> SessionStats:

@@ -49,6 +49,8 @@ __all__ = [
     "encode_parts",
     "escape_separators",
     "field",
+    "left_out",
+    "note_left_out",
     "packed_list",
     "parse",
     "parse_text",
@@ -175,6 +177,17 @@ def wire_json(record: Record) -> bytes:
     if cached is None:
         cached = record.__dict__["_wire"] = encode(record)
     return cached
+
+
+def note_left_out(record: T, problems: Sequence[str]) -> T:
+    """Note what of its JSON is not in `record`, because it could not be understood, and return it."""
+    record.__dict__["_left_out"] = problems
+    return record
+
+
+def left_out(record: object) -> Sequence[str]:
+    """What of its JSON is not in `record`: a sentence for each part."""
+    return record.__dict__.get("_left_out", ())  # type: ignore[no-any-return]
 
 
 def attach_source(record: T, data: bytes) -> T:

@@ -24,6 +24,8 @@ def _shown(value: Any, depth: int) -> str:
     if (names := getattr(type(value), "__struct_fields__", None)) is not None:
         inside = ", ".join(_fields(value, names, depth)) if depth < MAX_DEPTH else "…"
         return f"{type(value).__name__}({inside})"
+    if depth > 2 * MAX_DEPTH and isinstance(value, Mapping | list | tuple):
+        return "…"
     if isinstance(value, Mapping):
         items = (f"{_shown(key, depth + 1)}: {_shown(item, depth + 1)}" for key, item in value.items())
         return "{" + _joined(items, len(value)) + "}"

@@ -1,6 +1,7 @@
 """Session entries: the header and the tree entries of a session file, in the current version of the format."""
 
 # Without `from __future__ import annotations`: msgspec would compile each annotation of what every prompt decodes.
+import re
 from typing import Any, ClassVar
 
 from tau.records.base import UNSET, Record, UnsetType, Value
@@ -8,6 +9,7 @@ from tau.records.messages import AnyMessage, Image, Text
 from tau.records.models import ThinkingLevel
 
 VERSION = 3
+_ISO = r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d+))?Z?"  # compiled when it is first used
 
 
 class Header(Record, tag_field="type", tag="session", kw_only=True):
@@ -134,3 +136,16 @@ AnyEntry = (
     | ContextEdit
     | Label
 )
+
+
+def milliseconds(iso: str) -> int:
+    """Unix milliseconds of an entry's timestamp (UTC); 0 if it is invalid."""
+    match = re.fullmatch(_ISO, iso)
+    if match is None:
+        return 0
+    year, month, day, hour, minute, second = map(int, match.groups()[:6])
+    # Days since 1970 by the calendar that starts in March, so that leap days come last.
+    years = year - (month <= 2)
+    days = 365 * years + years // 4 - years // 100 + years // 400 + (153 * ((month + 9) % 12) + 2) // 5 + day - 719469
+    fraction = int((match[7] or "0").ljust(3, "0")[:3])
+    return ((days * 24 + hour) * 60 + minute) * 60_000 + second * 1000 + fraction

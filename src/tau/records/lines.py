@@ -8,7 +8,7 @@ checked when its content is decoded: decoding outlines has no limit of its own.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal, cast
 
 from tau.records.base import (
     UNSET,
@@ -21,19 +21,20 @@ from tau.records.base import (
     decode,
     decode_lines,
     encode,
-    parse,
+    note_left_out,
+    parse_stored,
 )
 from tau.records.entries import AnyEntry, MessageEntry
-from tau.records.messages import AnyMessage, Assistant, Custom, ToolCall, ToolResult
+from tau.records.messages import AnyMessage, Assistant, Custom, Other, StoredMessage, ToolCall, ToolResult
 from tau.records.nesting import MAX_NESTING, is_deeper
 
 
 class Outline(Record):
-    """The fields of an entry that form the tree."""
+    """The fields of an entry that form the tree. A parent that is no text is none that could be found."""
 
     type: str
     id: str | UnsetType = UNSET
-    parent_id: str | UnsetType | None = UNSET
+    parent_id: Any = UNSET
 
 
 class MessageLine(Value, gc=False):
@@ -102,17 +103,20 @@ def raw_messages(count: int, block: bytes) -> Sequence[bytes] | None:
     return raw if all([memoryview(one)[:9] == b'{"role":"' for one in raw]) else None  # type: ignore[comparison-overlap]
 
 
-class PromptText(Value, gc=False, tag_field="type", tag="text"):
+class PromptText(Value, gc=False):
+    type: Literal["text"]  # and not a tag, which may be missing
     text: Raw
 
 
-class PromptMessage(Value, gc=False, tag_field="role", tag="user"):
+class PromptMessage(Value, gc=False):
+    role: Literal["user"]
     content: tuple[PromptText]
 
 
-class PromptLine(Value, gc=False, tag_field="type", tag="message"):
+class PromptLine(Value, gc=False):
     """A message entry whose message is a prompt of text; the text stays as it is in the file."""
 
+    type: Literal["message"]
     id: Raw
     message: PromptMessage
 
@@ -186,7 +190,29 @@ def read_entry(line: bytes) -> AnyEntry | UnknownEntry:
     try:
         return attach_source(decode(AnyEntry, line), line)  # type: ignore[arg-type]
     except BadRecord:
-        return attach_source(decode(UnknownEntry, line, nesting=None), line)
+        pass
+    try:
+        from tau.records.lenient import read_leniently
+
+        return attach_source(cast("AnyEntry", read_leniently(AnyEntry, parse_stored(line))), line)
+    except BadRecord as error:
+        return note_left_out(attach_source(decode(UnknownEntry, line, nesting=None), line), [str(error)])
+
+
+def read_message(data: bytes) -> StoredMessage:
+    """Decode one message; `wire_json()` returns its original bytes. Raises BadRecord."""
+    try:
+        return attach_source(decode(AnyMessage, data), data)  # type: ignore[arg-type]
+    except BadRecord:
+        value = parse_stored(data)
+    try:
+        from tau.records.lenient import read_leniently
+
+        return attach_source(cast("AnyMessage", read_leniently(AnyMessage, value)), data)
+    except BadRecord as error:
+        if isinstance(value, dict) and isinstance(role := value.get("role"), str):
+            return note_left_out(attach_source(Other(role), data), [] if role == "system" else [str(error)])
+        raise
 
 
 def message_json(line: bytes) -> bytes:
@@ -194,7 +220,7 @@ def message_json(line: bytes) -> bytes:
     try:
         return bytes(decode(MessageLine, line).message)
     except BadRecord:
-        value: Any = parse(line)  # msgspec rejects lone surrogates, parse() does not
+        value: Any = parse_stored(line)  # msgspec rejects lone surrogates, parse() does not
         if isinstance(value, dict) and isinstance(value.get("message"), dict):
             return encode(value["message"])
         raise

@@ -6,7 +6,7 @@ The shapes are the same in events, in responses and in session files.
 # Without `from __future__ import annotations`: msgspec would compile each annotation of what every prompt decodes.
 from typing import Any, Literal
 
-from tau.records.base import UNSET, BadRecord, Record, UnsetType, attach_source, decode, field, parse
+from tau.records.base import UNSET, Record, UnsetType, field
 
 StopReason = Literal["stop", "length", "toolUse", "error", "aborted"]
 
@@ -192,26 +192,12 @@ class System(Message, tag="system"):
 
 
 class Other(Record):
-    """A message with an unknown role. It is kept and sent to clients, but never to a model."""
+    """A message that is not understood, for example because its role is unknown. It is kept and sent to clients, but
+    never to a model.
+    """
 
     role: str
 
 
 AnyMessage = User | Assistant | ToolResult | BashExecution | Custom | BranchSummary | CompactionSummary
 StoredMessage = AnyMessage | Other
-
-
-def parse_message(data: bytes) -> StoredMessage:
-    """Decode one message. It does not keep its bytes, for callers that hold them elsewhere. Raises BadRecord."""
-    try:
-        return decode(AnyMessage, data)  # type: ignore[arg-type]
-    except BadRecord:
-        value = parse(data)
-        if isinstance(value, dict) and isinstance(value.get("role"), str):
-            return attach_source(Other(value["role"]), data)
-        raise
-
-
-def read_message(data: bytes) -> StoredMessage:
-    """Decode one message; `wire_json()` returns its original bytes. Raises BadRecord."""
-    return attach_source(parse_message(data), data)

@@ -12,11 +12,10 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from tau.core.conversation.entry_messages import milliseconds
 from tau.core.conversation.prompts import prompt_text
 from tau.errors import CommandError
 from tau.records.base import UNSET, BadRecord
-from tau.records.entries import Header, MessageEntry, SessionInfo
+from tau.records.entries import Header, MessageEntry, SessionInfo, milliseconds
 from tau.records.lines import read_entry
 from tau.records.messages import Assistant, Text, User
 from tau.records.replies import SessionRow

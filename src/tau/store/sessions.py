@@ -14,13 +14,13 @@ import stat
 from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tau.core.conversation.file_lines import BytesSource, FileLines
 from tau.core.conversation.prompts import PromptIndex, may_be_prompt
 from tau.core.conversation.tree import CODES, ROOT, Tree
 from tau.errors import CommandError
-from tau.records.base import BadRecord, UnsetType, attach_source, decode, encode, parse
+from tau.records.base import BadRecord, attach_source, decode, encode, parse
 from tau.records.entries import VERSION, Header
 from tau.records.lines import FullOutline, Outline, read_outlines
 from tau.store.migrate import migrate_lines, version_of
@@ -264,7 +264,7 @@ class _Reading:
                 prompts[len(self._parents) - 1] = line
         self._prompts.add([*prompts], [*prompts.values()], len(self._parents))
 
-    def _add(self, kind: str, id: str, parent_id: str | UnsetType | None, start: int, end: int) -> None:
+    def _add(self, kind: str, id: str, parent_id: Any, start: int, end: int) -> None:
         at = len(self._parents)
         parent = at - 1
         if parent_id != self._previous:
@@ -272,11 +272,11 @@ class _Reading:
                 self._places = _by_id(FileLines(self._source, self._starts, self._ends))
             if parent_id is None:
                 parent = ROOT
-            elif parent_id in self._places:
+            elif isinstance(parent_id, str) and parent_id in self._places:
                 parent = self._places[parent_id]
             else:
                 self._repaired = True
-                lost = parent_id or "(none is named)"
+                lost = parent_id if isinstance(parent_id, str) and parent_id else "(none is named)"
                 self._report.add(self._number, f"its parent {lost} is missing; attached to the entry before it")
         if self._places is not None:
             if id in self._places:

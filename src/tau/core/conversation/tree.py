@@ -18,7 +18,7 @@ from typing import TypeVar
 from tau.core.conversation.entry_messages import compacted_messages, is_system, message_of
 from tau.core.conversation.file_lines import FileLines
 from tau.core.conversation.prompts import PromptIndex
-from tau.records.base import BadRecord, decode, encode
+from tau.records.base import BadRecord, decode, encode, left_out
 from tau.records.entries import (
     AnyEntry,
     CompactionEntry,
@@ -27,12 +27,12 @@ from tau.records.entries import (
     MessageEntry,
     SessionInfo,
 )
-from tau.records.lines import ForkPoint, Outline, UnknownEntry, message_entries, message_json, read_entry
+from tau.records.lines import ForkPoint, Outline, UnknownEntry, message_entries, message_json, read_entry, read_message
 from tau.records.messages import (
     Assistant,
     Other,
+    StoredMessage,
     System,
-    read_message,
 )
 
 # Kind of an entry, as far as the tree must know it without parsing the line.
@@ -128,9 +128,21 @@ class Tree:
         try:
             return read_entry(self._lines[at])
         except BadRecord:
-            return UnknownEntry("unreadable", self._readable_id(at))
+            return UnknownEntry("unreadable", self.readable_id(at))
 
-    def _readable_id(self, at: int) -> str:
+    def message(self, at: int) -> StoredMessage | None:
+        """The message of an entry, None if its kind has none. Raises BadRecord if it cannot be read.
+
+        An entry without a message that should have one gives an `Other` with `left_out`, or raises.
+        """
+        entry = self.entry(at)
+        if (message := message_of(entry)) is not None or not isinstance(entry, UnknownEntry):
+            return message
+        if self.kind(at) == "message":
+            return read_message(self.message_json(at))
+        raise BadRecord("; ".join(left_out(entry)) or "unreadable")
+
+    def readable_id(self, at: int) -> str:
         try:
             return self.id(at)
         except BadRecord:  # the file was cut off meanwhile

@@ -21,7 +21,8 @@ from tau.records.base import (
     decode,
     encode,
 )
-from tau.records.messages import AnyMessage, Custom, Image, Other, StoredMessage, Text, Usage, read_message
+from tau.records.lines import read_message
+from tau.records.messages import AnyMessage, Custom, Image, StoredMessage, Text, Usage
 from tau.records.replies import BashResult
 
 ROLES = {str(kind.__struct_config__.tag) for kind in get_args(AnyMessage)}
@@ -143,12 +144,11 @@ def read_blocks(given: Any) -> list[Text | Image]:
 def read_one_message(given: Any, place: str) -> StoredMessage:
     try:
         data = encode(given)
-        message = read_message(data)
-        if isinstance(message, Other) and message.role in ROLES:
-            decode(AnyMessage, data)  # type: ignore[arg-type]  # raises with the details
+        if isinstance(given, Mapping) and given.get("role") in ROLES:  # read strictly: the author can correct it
+            return attach_source(decode(AnyMessage, data), data)  # type: ignore[arg-type]
+        return read_message(data)
     except (BadRecord, TypeError) as error:
         raise ExtensionFailure(f"{place}: {error}") from None
-    return message
 
 
 def read_custom(given: Any, now: int) -> Custom:

@@ -13,10 +13,10 @@ from itertools import chain, groupby
 
 from tau.core.conversation.entry_messages import compacted_messages, message_of
 from tau.core.conversation.tree import Tree
-from tau.records.base import BadRecord, SplicedList, wire_json
+from tau.records.base import BadRecord, SplicedList, left_out, wire_json
 from tau.records.entries import CompactionEntry
-from tau.records.lines import raw_messages, typed_messages
-from tau.records.messages import StoredMessage, parse_message, read_message
+from tau.records.lines import raw_messages, read_message, typed_messages
+from tau.records.messages import StoredMessage
 
 BLOCK_BYTES = 512 * 1024
 MAX_CACHED_BYTES = 4 * 1024 * 1024
@@ -76,14 +76,18 @@ class Conversation:
     def _each(self, ats: Sequence[int]) -> Iterator[StoredMessage]:
         for at in ats:
             try:
-                if self._tree.kind(at) == "message":
-                    yield parse_message(self._tree.message_json(at))
-                elif (other := message_of(self._tree.entry(at))) is not None:
-                    yield other
+                message = self._tree.message(at)
             except BadRecord as error:
-                if at not in self.unreadable:
-                    self.unreadable.add(at)
-                    self._problem(f"entry {at + 1}: unreadable message, skipped ({error})")
+                self.unreadable.add(at)
+                self._report(at, [str(error)])
+            else:
+                if message is not None:
+                    self._report(at, left_out(message))
+                    yield message
+
+    def _report(self, at: int, problems: Sequence[str]) -> None:
+        for problem in problems:
+            self._problem(f"entry {self._tree.readable_id(at) or at + 1}: not sent to the model: {problem}")
 
 
 class Past:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tau.core.conversation.tree import Tree
-from tau.records.base import UNSET, SplicedList, UnsetType, parse_stored
+from tau.records.base import UNSET, SplicedList, UnsetType, left_out, parse_stored
 from tau.records.entries import (
     BranchSummaryEntry,
     CommandKey,
@@ -30,6 +30,7 @@ from tau.records.entries import (
     ThinkingLevelChange,
 )
 from tau.records.events import EntryAppended
+from tau.records.lines import UnknownEntry
 from tau.records.messages import AnyMessage, Assistant, Custom, StoredMessage, Usage, User
 from tau.records.models import Model, ThinkingLevel
 from tau.runtime.clock import iso, now
@@ -47,10 +48,12 @@ class Problems:
 
     def __init__(self, found: list[str]) -> None:
         self.found = found
+        self._known = set(found)
         self._reported = 0
 
     def add(self, text: str) -> None:
-        if text not in self.found:  # a conversation that is rebuilt finds the same problems
+        if text not in self._known:  # a conversation that is rebuilt finds the same problems
+            self._known.add(text)
             self.found.append(text)
 
     def take(self) -> list[str]:
@@ -126,6 +129,10 @@ class SessionLog:
         """The conversation on the current branch."""
         if self._messages is None:
             summary, entries = self.tree.seen()
+            for at in self.tree.last_on_branch("compaction"):
+                if not isinstance(entry := self.tree.entry(at), UnknownEntry):
+                    break
+                self.problems.add(f"entry {entry.id}: this compaction is not applied: {'; '.join(left_out(entry))}")
             self._messages = Conversation(self.tree, summary, entries, self.problems.add)
         return self._messages
 
@@ -272,8 +279,8 @@ class SessionLog:
                 entry = self.tree.entry(at)
                 if isinstance(entry, ModelChange):
                     return entry.provider, entry.model_id
-                if isinstance(entry, MessageEntry) and isinstance(entry.message, Assistant):
-                    return entry.message.provider, entry.message.model
+                if isinstance(entry, MessageEntry) and isinstance(answer := entry.message, Assistant) and answer.model:
+                    return answer.provider, answer.model
         return None
 
     def last_level(self) -> ThinkingLevel | None:

@@ -248,6 +248,7 @@ class Session:
             return self._notify(event)  # most events are updates
         if isinstance(event, MessageEnd):
             self.log.append_message(event.message)
+            self.navigator.report_damage()  # a long conversation is read when a model is asked
             self.schedule_sync()
         elif isinstance(event, AgentSettled):
             if self.settings.compat.keep_bash_after == "run":

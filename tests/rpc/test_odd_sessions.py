@@ -1,0 +1,63 @@
+"""Sessions that other programs wrote, and files without a session, as a client meets them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from runtime.test_lenient_sessions import MARK, answer, asked, block, marks, session
+from support.model_server import serving
+from support.rpc_process import Agent, Json
+
+pytestmark = pytest.mark.process
+
+
+@contextmanager
+def opened(folder: Path, path: Path | None) -> Iterator[tuple[Agent, list[Json]]]:
+    """The program with this session, and the requests that its model got."""
+    bodies: list[Json] = []
+    with serving({}, bodies=bodies) as (address, _):
+        own = {"baseUrl": address, "api": "openai-completions", "apiKey": "k", "models": [{"id": "m1"}]}
+        args = ["--model", "own/m1", *(() if path is None else ("--session", str(path)))]
+        with Agent(folder, models={"providers": {"own": own}}, args=args, offline=False) as agent:
+            yield agent, bodies
+
+
+def written(path: Path, lines: list[Json]) -> Path:
+    path.write_bytes(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+    return path
+
+
+def test_what_is_shown_is_sent_and_all_commands_agree(tmp_path: Path) -> None:
+    lines = session()
+    del lines[6]["message"]["timestamp"], lines[10]["tokensBefore"]
+    lines[9]["message"]["stopReason"] = "deferred"
+    lines[13]["message"]["content"] = [{"type": "unheard_of"}]
+    lines[15]["message"] |= {"usage": None, "errorMessage": None}
+    before = written(path := tmp_path / "odd.jsonl", lines).read_bytes()
+    with opened(tmp_path, path) as (agent, bodies):
+        shown = agent.get("get_messages")["messages"]
+        said = [mark for message in shown for mark in marks(message)]
+        assert said == ["said-06", "said-07", "said-08", "said-09", "said-12"]
+        assert agent.get("get_last_assistant_text") == {"text": "said-12"}
+        points = agent.get("get_fork_messages")["messages"]
+        told = [event for event in agent.prompt("go on") if event["type"] == "session_damaged"]
+        assert [problem.split(":")[0] for event in told for problem in event["problems"]] == ["entry j"]
+        sent = MARK.findall(json.dumps(bodies[-1]["messages"]))
+        assert set(said) <= set(sent) and "said-01" not in sent
+        assert path.read_bytes().startswith(before)
+        point = next(point for point in points if point["text"] == "said-06said-07")
+        assert agent.get("fork", entryId=point["entryId"])["text"] == "said-06said-07"
+
+
+def test_damage_in_a_long_session_is_told_with_the_next_prompt(tmp_path: Path) -> None:
+    long = "x" * 1_000_000
+    lines = [*session()[:4], *(answer(str(at), str(at - 1) if at else "b", block(long)) for at in range(5))]
+    lines += [asked("z", "4", 5), asked("y", "z", "said-04")]
+    with opened(tmp_path, written(tmp_path / "long.jsonl", lines)) as (agent, _):
+        told = [event for event in agent.prompt("go on") if event["type"] == "session_damaged"]
+    assert [problem.split(":")[0] for event in told for problem in event["problems"]] == ["entry z"]
