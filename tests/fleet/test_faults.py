@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -14,8 +15,10 @@ from pathlib import Path
 
 import pytest
 
+import tau
 from long import fleet_figures, fleet_kills
-from support.fleets import FleetRun, wait_for
+from support.fleets import FleetRun, can_mount, wait_for
+from support.library_agent import calls
 from tau.core.fleet.tasks import read_tasks
 from tau.fleet.folder import FleetFolder
 from tau.fleet.repair import repair
@@ -161,11 +164,6 @@ def test_a_worker_of_another_version_is_refused_and_the_fleet_ends(tmp_path: Pat
     assert "is tau 0.0.1, this is" in done.stdout
 
 
-def can_mount() -> bool:
-    probe = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", "mount -t tmpfs -o size=1m none /mnt"]
-    return shutil.which("unshare") is not None and subprocess.run(probe, capture_output=True).returncode == 0
-
-
 @pytest.mark.promise("W06")
 @pytest.mark.skipif(not can_mount(), reason="*** no disk can be mounted here (unshare --user --mount) ***")
 def test_a_full_disk_at_the_coordinator_stops_nothing_for_good(tmp_path: Path) -> None:
@@ -225,3 +223,66 @@ def test_a_worker_with_a_full_disk_takes_no_orders_and_others_do_its_tasks(tmp_p
     assert {result["worker"] for result in fleet.results().values()} == {"w2"}
     assert fleet_kills.rows(fleet, "select about from event where kind = 'capacity'") == [("w1: 0 its disk is full",)]
     assert fleet_kills.rows(fleet, "select 1 from attempt where worker = 'w1' and how = 'a failure outside the task'")
+
+
+@pytest.mark.promise("W11")
+def test_an_error_of_tau_in_a_tool_is_no_failure_of_the_task(tmp_path: Path) -> None:
+    """An upgrade while the worker runs: what a tool loads when it is first called is not there any more."""
+    package = tmp_path / "installed" / "tau"
+    shutil.copytree(Path(tau.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+    fleet = FleetRun(
+        tmp_path, [calls("edit", path="a.txt", edits=[{"oldText": "one", "newText": "two"}]), {"text": "I cannot."}]
+    )
+    fleet.variables["PYTHONPATH"] = str(package.parent)
+    setup = f"echo one > a.txt; rm -f {package}/core/text/editing.py"
+    task = {"retries": 1, "setup": setup}
+    fleet.tasks([{**task, "id": "unsolved", "check": "false"}, {**task, "id": "done"}])
+    assert fleet.run("--workers", "1", "--concurrency", "1").returncode == 1
+    error = "internal error: tool edit: ModuleNotFoundError: No module named 'tau.core.text.editing'"
+    for result in fleet.results().values():
+        assert (result["outcome"], result["attempt"], result["error"]) == ("failed", 2, error)
+    assert fleet_kills.rows(fleet, "select distinct how from attempt where number = 1") == [
+        ("a failure that may pass",)
+    ]
+
+
+def can_trace() -> bool:
+    return (
+        shutil.which("strace") is not None
+        and not subprocess.run(["strace", "-f", "true"], capture_output=True).returncode
+    )
+
+
+WRITES = """
+import asyncio, sys
+from pathlib import Path
+from tau.fleet.callbacks import check_unstored
+from tau.fleet.folder import FleetFolder
+from tau.records.base import encode
+from tau.records.fleet import Result
+
+folder = FleetFolder(Path(sys.argv[1]))
+folder.create()
+folder.write_about("{}")
+folder.rewrite_results(iter([b"{}"]))
+folder.attempt("t", 1).mkdir(parents=True)
+(folder.attempt("t", 1) / "result.json").write_bytes(encode(Result("t", 1, "done", "")))
+asyncio.run(check_unstored(folder, {"t": 1}, lambda result: True))
+"""
+
+
+@pytest.mark.skipif(not can_trace(), reason="*** needs strace, and the right to use it ***")
+def test_files_of_a_fleet_are_on_disk_before_they_replace_others(tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    words = ["strace", "-f", "-qq", "-y", "-o", str(trace), "-e", "trace=fsync,rename,renameat,renameat2"]
+    subprocess.run([*words, sys.executable, "-c", WRITES, str(tmp_path / "out")], check=True)
+    assert '"outcome":"solved"' in (tmp_path / "out" / "tasks" / "t" / "1" / "result.json").read_text()
+    synced: set[str] = set()
+    replaced = []
+    for line in trace.read_text().splitlines():
+        if found := re.search(r"fsync\(\d+<(.*)>\) += 0", line):
+            synced.add(found[1])
+        elif "rename" in line and (names := re.findall(r'"(.*?)"', line)) and names[1].startswith(str(tmp_path)):
+            assert names[0] in synced, line
+            replaced.append(Path(names[1]).name)
+    assert replaced == ["fleet.json", "results.jsonl", "result.json"]

@@ -19,6 +19,7 @@ import pytest
 from support.rpc_process import WITHIN, is_gone
 from tau.concurrency import helper_commands
 from tau.extension_api import programs as extension_programs
+from tau.fleet import git as fleet_git
 from tau.llm import aws
 from tau.runtime import tmux
 from tau.runtime.app import session_files
@@ -128,6 +129,18 @@ def for_tmux(helper: Helper, limit: float) -> Any:
     return found["one"]
 
 
+def for_fleet(helper: Helper, limit: float) -> Any:
+    fleet_git.TIMEOUT_S = limit
+    if not (link := Path(helper.program).with_name("git")).exists():
+        link.symlink_to(helper.program)
+    environment = {**os.environ, "PATH": f"{Path(helper.program).parent}:{os.environ['PATH']}"}
+    try:
+        return asyncio.run(fleet_git.git("/", "status", env=environment)).decode()
+    except fleet_git.GitError as error:
+        assert str(error).startswith("git status: did not end within")
+        raise TimeoutError from None
+
+
 def for_version(helper: Helper, limit: float) -> Any:
     return helper_commands.run_helper([helper.program], timeout=limit)[1].decode()
 
@@ -142,6 +155,7 @@ RUNNERS = {
     "AWS": for_aws,
     "tmux": for_tmux,
     "doctor, trash": for_version,
+    "git of a fleet": for_fleet,
 }
 WITH_LIMIT = {name: runner for name, runner in RUNNERS.items() if not name.startswith("package")}
 
@@ -155,6 +169,7 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> None:
         (aws, "PROCESS_TIMEOUT_S"),
         (tmux, "TIMEOUT_S"),
         (session_files, "TRASH_TIMEOUT_S"),
+        (fleet_git, "TIMEOUT_S"),
     ):
         monkeypatch.setattr(module, name, getattr(module, name))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -20,6 +21,11 @@ def wait_for(condition: Callable[[], object], what: str = "it did not happen", t
     while not condition():
         assert time.monotonic() < end, what
         time.sleep(0.02)
+
+
+def can_mount() -> bool:
+    probe = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", "mount -t tmpfs -o size=1m none /mnt"]
+    return shutil.which("unshare") is not None and subprocess.run(probe, capture_output=True).returncode == 0
 
 
 class FleetRun:

@@ -79,6 +79,7 @@ class AttemptRun:
         self.transient = False
         self.uncounted = False
         self._spent = 0.0
+        self._defects: list[str] = []  # of tau itself, while tools ran
         task = order.task
         self.result = Result(
             task.id, order.number, "failed", order.task_hash, labels=task.labels, worker=f"{os.uname().nodename}"
@@ -102,7 +103,7 @@ class AttemptRun:
     def _lock(self) -> AbstractContextManager[Any]:
         """Held by the process, so that an attempt that continues this one knows when it is gone."""
         order = self._order
-        return held(self._root, order.task.id, order.number) if order.after_loss == "continue" else nullcontext()
+        return held(self._root, order, order.number) if order.after_loss == "continue" else nullcontext()
 
     async def _run(self) -> None:
         self._log.note(f"attempt {self._order.number} of {self._order.task.id}, process {os.getpid()}")
@@ -114,10 +115,11 @@ class AttemptRun:
         except TaskFailed as error:
             self.transient, self.uncounted = error.transient, error.uncounted
             self._set(outcome=error.outcome, error=str(error))
-        except (GitError, OSError, TauError, TimeoutError) as error:
+        except (GitError, OSError, TauError) as error:
             if is_disk_full(error):
                 self._make_room()
                 raise
+            self.transient = not isinstance(error, TauError)  # git and files are not the fault of the task
             self._set(outcome="failed", error=str(error) or type(error).__name__)
 
     def _telemetry(self) -> WorkflowTelemetry | None:
@@ -156,6 +158,8 @@ class AttemptRun:
                 self._set(check=CheckResult(code, tail[-4000:]))
                 outcome = "unsolved" if code else "solved"
                 self._set(seconds=replace(self.result.seconds, check=time.monotonic() - asked))
+            if self._defects and outcome != "solved":
+                raise TaskFailed(f"internal error: {self._defects[0]}", transient=True)
             self._set(outcome=outcome, session="session.jsonl")
         if isinstance(task.output, dict):
             await asyncio.to_thread(copy_files, self.work.path, task.output["files"], self._draft / "files")
@@ -178,6 +182,7 @@ class AttemptRun:
         """See the responses of the provider, and what happens."""
         handle = agent._require_handle()
         handle.extensions.on("after_provider_response", "<fleet>", self._refusals.on_response)
+        handle.on_tool_defect(self._defects.append)
         agent.subscribe(lambda event: self._on_event(agent, event))
 
     def _open(self, telemetry: WorkflowTelemetry | None) -> Any:
@@ -198,7 +203,7 @@ class AttemptRun:
         return tau.open(
             str(self.work.path),
             session=str(self._draft / "session.jsonl"),
-            agent_dir=self._root / "agent",
+            agent_dir=self._root / "agent" / self._order.run,
             env=self._variables.environment(task),
             settings=self._variables.settings(task),
             extensions=task.extensions,

@@ -10,6 +10,7 @@ from tau.fleet.engines import Engine, Heard
 from tau.fleet.folder import FleetFolder
 from tau.records.base import encode, replace
 from tau.records.fleet import Done, Result, Task, ToWorker
+from tau.store.files import replace_file
 
 Prepare = Callable[[Task], Task]
 """Called with each task before it is added; returns the task to add."""
@@ -39,9 +40,7 @@ async def check_unstored(folder: FleetFolder, attempts: Mapping[str, int], check
         result = folder.stored_result(task, number)
         if check is not None and result is not None and result.outcome == "done":
             path = folder.attempt(task, number) / "result.json"
-            draft = path.with_suffix(".partial")
-            draft.write_bytes(encode(await checked(result, check)) + b"\n")
-            draft.replace(path)
+            replace_file(path, encode(await checked(result, check)) + b"\n")
 
 
 def checking_engine(engine: Engine, check: Check | None) -> Engine:

@@ -8,7 +8,6 @@ Killed between any two of these, the next start goes on from there.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -39,6 +38,7 @@ from tau.records.fleet import (
     Progress,
     Result,
     Stop,
+    Welcome,
 )
 from tau.store.ledger import Ledger, LedgerError, LedgerFull
 
@@ -59,6 +59,7 @@ class FleetOptions(Value):
     mirror: str | None = None
     after_loss: Literal["restart", "continue"] = "restart"
     orphans: Literal["stop", "keep"] = "stop"
+    models: str = ""
 
 
 class Inherited(Value):
@@ -91,7 +92,7 @@ class Coordinator:
         self._options = options
         self._bases = bases
         self._hellos: dict[str, Hello] = {}  # of workers that live
-        self._run = hashlib.sha256(str(folder.path).encode()).hexdigest()[:16]  # telemetry names no folders
+        self._run = folder.id()
         self.scheduler = Scheduler(map(_work, tasks), options.limits, attempts=ledger.numbers(), spent=ledger.spent())
         self._outbox = Outbox(folder, ledger, engine.send, on_result)
         self._lost = dict(inherited.lost)  # attempts without an end, which may be continued
@@ -212,6 +213,7 @@ class Coordinator:
             await self._engine.drop(worker)
             return
         self._hellos[worker] = hello
+        await self._engine.send(worker, Welcome(self._run, self._options.models))
         self._do(self.scheduler.joined(worker, hello.slots, hello.labels, now))
 
     def _rejoin(self, worker: str, now: float) -> None:

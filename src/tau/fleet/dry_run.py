@@ -22,7 +22,7 @@ from tau.fleet.folder import FleetFolder
 from tau.fleet.git import GitError, git
 from tau.fleet.task_files import missing_files
 from tau.records.base import encode, replace
-from tau.records.fleet import Acknowledge, Done, Hello, Order, Task
+from tau.records.fleet import Acknowledge, Done, Hello, Order, Task, Welcome
 from tau.runtime.terminal import say
 
 MAX_SHOWN = 20
@@ -111,7 +111,7 @@ def _setups(tasks: Sequence[NamedTask]) -> list[tuple[str, Task]]:
 async def _workers(fleet: Fleet, tasks: Sequence[NamedTask], expected: int | None) -> list[str]:
     """What workers lack, each asked for every setup."""
     setups = _setups(tasks)
-    engine = fleet._engine()
+    engine, run, models = fleet._engine(), fleet.folder.id(), fleet._models()
     await engine.start()
     problems: list[str] = []
     asked: dict[str, str] = {}  # attempt to task
@@ -123,8 +123,9 @@ async def _workers(fleet: Fleet, tasks: Sequence[NamedTask], expected: int | Non
                     problems.append(f"{worker} is tau {version}, this is {__version__}: they must be equal")
                 case Hello():
                     count += 1
+                    await engine.send(worker, Welcome(run, models))
                     for number, (id, task) in enumerate(setups, 1):
-                        order = _order(fleet, worker, number, task)
+                        order = _order(fleet, worker, run, number, task)
                         asked[order.attempt] = id
                         await engine.send(worker, order)
                 case Done(attempt, result):
@@ -143,10 +144,11 @@ async def _workers(fleet: Fleet, tasks: Sequence[NamedTask], expected: int | Non
     return problems
 
 
-def _order(fleet: Fleet, worker: str, number: int, task: Task) -> Order:
+def _order(fleet: Fleet, worker: str, run: str, number: int, task: Task) -> Order:
     folder = str(fleet.folder.attempt(worker, number))
     named = replace(task, id=f"dry-run-{worker}")
-    return Order(f"{worker}#{number}", number, named, "", folder, sandbox=fleet.config.sandbox, dry_run=True)
+    sandbox = fleet.config.sandbox
+    return Order(f"{worker}#{number}", number, named, "", folder, sandbox=sandbox, run=run, dry_run=True)
 
 
 async def _heard(engine: Engine, expected: int | None, asked: Mapping[str, str]) -> AsyncIterator[tuple[str, Any]]:

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import platform
-import shutil
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -28,6 +27,7 @@ from tau.fleet.engines import Engine
 from tau.fleet.engines.choice import Place, make_engine
 from tau.fleet.folder import FleetFolder
 from tau.fleet.stopping import take_requests
+from tau.fleet.variables import models_for_workers
 from tau.fleet.workspace import remove_leftovers
 from tau.records.base import Value, convert, encode, parse
 from tau.records.fleet import Result, Task
@@ -187,8 +187,9 @@ class Fleet:
                 with announced(agent_dir(), self.folder.path) if config.serve else nullcontext():
                     await self.coordinator.run(lambda: self._check_machine(waiting))
             finally:
-                keeps = config.keep != "never" or (config.after_loss == "continue" and bool(self.ledger.open_tasks()))
-                await clean_up(self.folder.path / "local", waiting, keeps=keeps)
+                continues = config.after_loss == "continue" and bool(self.ledger.open_tasks())
+                if config.keep == "never" and not continues:
+                    await clean_up(self.folder.path / "local", self.mirror, self.folder.id(), waiting)
         return self.counts(only)
 
     async def _recover(self, on_result: OnResult) -> Inherited:
@@ -214,6 +215,7 @@ class Fleet:
             config.mirror,
             after_loss=config.after_loss,
             orphans=config.orphans,
+            models=self._models(),
         )
 
     async def _check_machine(self, waiting: Sequence[NamedTask]) -> None:
@@ -267,7 +269,6 @@ class Fleet:
 
     def _engine(self, inherited: Inherited = NOTHING) -> Engine:
         config, root = self.config, self.folder.path / "local"
-        self._share_models(root / "agent")
         if config.keep == "never" and config.after_loss == "restart" and not inherited.orphans:
             remove_leftovers(root)
         environment = {**os.environ, "TAU_TELEMETRY": "1"} if config.telemetry else None
@@ -279,15 +280,14 @@ class Fleet:
         )
         return make_engine("command" if config.workers else config.engine, config.workers, place)
 
-    def _share_models(self, to: Path) -> None:
-        """Workers know the user's models, and nothing else of their folder; keys come from the environment."""
-        to.mkdir(parents=True, exist_ok=True, mode=0o700)
-        source = agent_dir() / "models.json"
-        if os.path.exists(source):
-            shutil.copyfile(source, to / "models.json")
+    def _models(self) -> str:
+        """The user's models.json for the workers. Raises UsageError if it cannot be read."""
+        is_here = not self.config.workers and self.config.engine in ("local", "dask", "ray")
+        return models_for_workers(agent_dir() / "models.json", with_keys=is_here)
 
     def _write_about(self) -> None:
         about = {
+            "id": self.folder.id(),
             "tau": __version__,
             "python": platform.python_version(),
             "host": platform.node(),

@@ -6,6 +6,7 @@ import errno
 import fcntl
 import os
 import time
+import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 from tau.errors import UsageError
 from tau.records.base import BadRecord, convert, encode, parse
 from tau.records.fleet import Result, Task
+from tau.store.files import replace_file
 from tau.store.ledger import Ledger, LedgerError
 from tau.store.ledger_view import LedgerView
 
@@ -89,11 +91,14 @@ class FleetFolder:
             os.close(handle)
         return None
 
+    def id(self) -> str:
+        """Identifies the fleet on all its machines, once it is written to `fleet.json`."""
+        with suppress(OSError, BadRecord, TypeError, KeyError):
+            return str(parse(self.about.read_bytes())["id"])
+        return uuid.uuid4().hex[:16]
+
     def write_about(self, text: str) -> None:
-        draft = self.about.with_suffix(".partial")
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as file:
-            file.write(text)
-        draft.replace(self.about)
+        replace_file(self.about, text.encode(), 0o600)
 
     def started(self) -> float:
         """When the last run of the coordinator began; 0 if that is not known."""
@@ -125,10 +130,7 @@ class FleetFolder:
 
     def rewrite_results(self, lines: Iterator[bytes]) -> None:
         """Write results.jsonl again from the ledger."""
-        draft = self.results.with_suffix(".partial")
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.writelines(line + b"\n" for line in lines)
-        draft.replace(self.results)
+        replace_file(self.results, (line + b"\n" for line in lines), 0o600)
 
 
 def read_result(path: Path) -> Result | None:

@@ -19,8 +19,8 @@ async def mirrored(folder: Path, url: str, commit: str | None = None, *, refresh
     Raises GitError.
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    path = folder / f"{hashlib.sha256(url.encode()).hexdigest()[:24]}.git"
-    async with locked(folder / "locks", url):
+    path = mirror_path(folder, url)
+    async with locked(path.with_suffix(".lock")):
         if not os.path.exists(path):
             draft = path.with_suffix(".partial")
             shutil.rmtree(draft, ignore_errors=True)
@@ -29,6 +29,10 @@ async def mirrored(folder: Path, url: str, commit: str | None = None, *, refresh
         elif refresh or (commit is not None and not await _has(path, commit)):
             await git(str(path), "fetch", "--quiet", "--tags", "origin", "+refs/heads/*:refs/heads/*")
     return str(path)
+
+
+def mirror_path(folder: Path, url: str) -> Path:
+    return folder / f"{hashlib.sha256(url.encode()).hexdigest()[:24]}.git"
 
 
 async def mirror_of(order: Order, root: Path) -> str | None:

@@ -64,7 +64,7 @@ async def take_over(order: Order, root: Path) -> Lost | None:
 
 def _when_unused(root: Path, order: Order, draft: Path, work: Path) -> Lost | None:
     end = time.monotonic() + SETTLE_S
-    with held(root, order.task.id, order.continues) as is_free:
+    with held(root, order, order.continues) as is_free:
         while is_free and time.monotonic() < end:
             if not _is_used(work):
                 return Lost(draft, work)
@@ -84,11 +84,11 @@ def _is_used(folder: Path) -> bool:
 
 
 @contextmanager
-def held(root: Path, task: str, number: int) -> Iterator[bool]:
-    """The lock of an attempt on this machine. False if another process has it."""
-    folder = root / "held"
+def held(root: Path, order: Order, number: int) -> Iterator[bool]:
+    """The lock of an attempt at the task of an order, on this machine. False if another process has it."""
+    folder = root / "held" / order.run
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    path = folder / f"{task}-{number}"
+    path = folder / f"{order.task.id}-{number}"
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:

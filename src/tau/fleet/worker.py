@@ -13,7 +13,6 @@ import sys
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,8 @@ from tau.fleet.git import GitError
 from tau.fleet.mailbox import Mailbox
 from tau.fleet.variables import WorkerVariables
 from tau.records.base import BadRecord, convert, encode, parse, replace
-from tau.records.fleet import Acknowledge, Beat, Begun, Done, FromWorker, Hello, Order, Result, Stop
+from tau.records.fleet import Acknowledge, AnyOrder, Beat, Begun, Done, FromWorker, Hello, Order, Result, Welcome
+from tau.store.files import make_folder, replace_file
 
 BEAT_S = 10.0
 STOP_TIMEOUT_S = 2.0
@@ -39,6 +39,8 @@ logger = logging.getLogger(__name__)
 class Worker:
     def __init__(self, root: Path, slots: int, labels: Mapping[str, Any], memory: int = 0) -> None:
         self._root = root
+        self._variables = WorkerVariables(os.environ, None)
+        self._unstored: Welcome | None = None  # its models are not in a file yet
         self._slots = slots
         self._labels = dict(labels)
         self._capacity = CapacityWatch(root, slots, memory)
@@ -50,7 +52,7 @@ class Worker:
     async def serve(self, lines: asyncio.StreamReader) -> None:
         """Work until the input ends, or until it has used too much memory and is idle."""
         self._root.mkdir(parents=True, exist_ok=True)
-        (self._root / "agent").mkdir(mode=0o700, exist_ok=True)
+        make_folder(self._root / "agent")
         self._say(Hello(__version__, self._slots, self._labels, os.getpid()))
         beating, reading = asyncio.create_task(self._beat()), asyncio.create_task(self._read(lines))
         try:
@@ -64,21 +66,20 @@ class Worker:
             reading.cancel()
             await self._stop_all()
 
-    @cached_property
-    def _variables(self) -> WorkerVariables:
-        return WorkerVariables(os.environ, self._root / "agent" / "models.json")
-
     async def _read(self, lines: asyncio.StreamReader) -> None:
         while line := await lines.readline():
             self._take(line)
 
     def _take(self, line: bytes) -> None:
         try:
-            order = convert(parse(line), Order | Stop | Acknowledge)
+            order = convert(parse(line), AnyOrder)
         except BadRecord as error:
             logger.warning("a line is not an order: %s", error)
             return
-        if isinstance(order, Order):
+        if isinstance(order, Welcome):
+            self._unstored = order
+            self._variables = WorkerVariables(os.environ, parse(order.models.encode()) if order.models else None)
+        elif isinstance(order, Order):
             if order.attempt not in self._attempts:  # a line that came twice
                 self._attempts[order.attempt] = attempt = AttemptTask(order)
                 attempt.task = asyncio.create_task(self._attempt(attempt))
@@ -89,6 +90,16 @@ class Worker:
         else:
             known.is_kept = known.is_kept or order.keep
             known.cancel()
+
+    def _store_models(self) -> None:
+        if (fleet := self._unstored) is not None:
+            models = self._root / "agent" / fleet.run / "models.json"
+            make_folder(models.parent)
+            if fleet.models:
+                replace_file(models, fleet.models.encode(), 0o600)
+            else:
+                models.unlink(missing_ok=True)
+            self._unstored = None
 
     async def _attempt(self, attempt: AttemptTask) -> None:
         order = attempt.order
@@ -108,6 +119,7 @@ class Worker:
 
     async def _run(self, run: AttemptRun, order: Order) -> Done:
         try:
+            self._store_models()
             result = await run.run()
         except Exception as error:
             logger.exception("an attempt broke off")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import fcntl
 import hashlib
 import os
@@ -13,12 +14,15 @@ from collections.abc import AsyncIterator, Set
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
 
+from tau.errors import TauError
 from tau.fleet.git import GitError, git
 from tau.fleet.private_repository import NO_PROGRAMS, PrivateRepository, git_in, private_repository
 from tau.records.fleet import Order, Patch, Workspace
+from tau.store.locks import lock
 
 PATCH_LIMIT = 64 * 1024 * 1024
 CLOCK_STEP_S = 0.02  # the clock of a file system may be late by this
+LOCK_POLL_S = 0.02
 FICLONE = 0x40049409  # ioctl: share the blocks of a file until one of the two changes
 
 
@@ -38,7 +42,9 @@ class WorkFolder:
         self._root = root
         self._kind = kind_of(order)
         name = f"{order.task.id}-{order.number}"
-        self.path = Path(order.task.repo or ".") if self._kind == "in-place" else root / "work" / name
+        # Workers of other fleets may have the same root, and tasks of the same name.
+        self.path = Path(order.task.repo or ".") if self._kind == "in-place" else root / "work" / order.run / name
+        self._is_own = False
         self.base = order.base
         self._repo = order.task.repo
         self._is_confined = (order.task.sandbox or order.sandbox) != "none"
@@ -47,7 +53,11 @@ class WorkFolder:
     async def prepare(self, mirror: str | None = None) -> None:
         """Make the folder; `mirror` is the local copy of a repository that a URL names. Raises GitError or OSError."""
         self._repo = repo = mirror or self._repo
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        if self._kind != "in-place":
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            if os.path.lexists(self.path):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(self.path))
+            self._is_own = True
         if self._kind == "empty":
             self.path.mkdir(mode=0o700)
         elif self._kind == "worktree" and repo is not None:
@@ -76,7 +86,7 @@ class WorkFolder:
 
     async def take_up(self, path: Path) -> None:
         """Work in the folder of an attempt that was lost, instead of a new one. Raises GitError."""
-        self.path = path
+        self.path, self._is_own = path, True
         if self.base is None and self._has_repository():
             self.base = await self._head()
 
@@ -93,11 +103,16 @@ class WorkFolder:
         return {os.path.realpath(self._root), os.path.realpath(Path(self._order.folder).parent.parent.parent)}
 
     async def _add_worktree(self, repo: str) -> None:
-        """Concurrent additions to one repository disturb each other: one at a time, the checkout outside the lock."""
-        output = self._order.task.output
-        branch = ["-b", f"tau/{self.path.name}", "--no-track"] if output == "branch" else ["--detach"]
-        async with locked(self._root / "locks", repo):
-            await git(repo, "worktree", "add", "--quiet", "--no-checkout", *branch, str(self.path), self.base or "HEAD")
+        """Concurrent additions to one repository disturb each other: one at a time, the checkout outside the lock.
+
+        The entry is locked, so that `git worktree prune` on a machine that does not see the folder leaves it alone.
+        """
+        what = ["--detach", str(self.path), self.base or "HEAD"]
+        if self._order.task.output == "branch":
+            what = [str(self.path), f"tau/{self.path.name}"]
+            await git(repo, "branch", "--no-track", what[1], self.base or "HEAD")
+        async with changing_worktrees(repo):
+            await git(repo, "worktree", "add", "--quiet", "--no-checkout", "--lock", *what)
         await git(str(self.path), "reset", "--quiet", "--hard")
 
     def _files(self, base: str, draft: Path) -> AbstractAsyncContextManager[PrivateRepository]:
@@ -114,7 +129,7 @@ class WorkFolder:
             if not text:
                 return None
             if len(text) > PATCH_LIMIT:
-                raise GitError(f"the patch has {len(text):,} bytes, more than {PATCH_LIMIT:,}")
+                raise TauError(f"the patch has {len(text):,} bytes, more than {PATCH_LIMIT:,}")
             numbers = await files.git("diff", "--numstat", *NO_PROGRAMS, self.base)
         to.write_bytes(text)
         rows = [line.split("\t") for line in numbers.decode(errors="replace").splitlines()]
@@ -134,14 +149,39 @@ class WorkFolder:
             await files.write_index(made)
 
     async def remove(self) -> None:
-        """Remove the folder, and the entry of a work tree in its repository."""
-        repo = self._repo
-        if self._kind == "in-place":
+        """Remove the folder that this has made, and the entry of a work tree in its repository."""
+        if not self._is_own:
             return
         await asyncio.to_thread(shutil.rmtree, self.path, True)
-        if self._kind == "worktree" and repo is not None:
-            async with locked(self._root / "locks", repo):
-                await git(repo, "worktree", "prune")
+        if self._kind == "worktree" and self._repo is not None:
+            await remove_worktree(self._repo, self.path)
+
+
+async def worktrees_of(repo: str, run: str) -> list[Path]:
+    """The work trees that workers of a fleet have made, on this machine and others. Raises GitError."""
+    found = []
+    for place in (await _common_folder(repo)).glob("worktrees/*/gitdir"):
+        with suppress(OSError):
+            path = Path(place.read_text().strip()).parent
+            found += [path] if path.parent.name == run else []
+    return found
+
+
+async def remove_worktree(repo: str, path: Path) -> None:
+    """Remove one work tree, also if its folder is gone or on another machine. Raises GitError."""
+    async with changing_worktrees(repo):
+        await git(repo, "worktree", "remove", "--force", "--force", str(path))
+
+
+@asynccontextmanager
+async def changing_worktrees(repo: str) -> AsyncIterator[None]:
+    """One process at a time changes the list of work trees, of all fleets and machines. Raises GitError."""
+    async with locked(await _common_folder(repo) / "tau-fleet.lock"):
+        yield
+
+
+async def _common_folder(repo: str) -> Path:
+    return Path(repo, os.fsdecode(await git(repo, "rev-parse", "--git-common-dir")).removesuffix("\n"))
 
 
 def remove_leftovers(root: Path) -> None:
@@ -173,13 +213,12 @@ def _copy_file(source: str, to: str) -> str:
 
 
 @asynccontextmanager
-async def locked(folder: Path, name: str) -> AsyncIterator[None]:
-    """Exclude all other workers of the fleet on this machine."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / hashlib.sha256(os.path.realpath(name).encode()).hexdigest()[:24]
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+async def locked(path: Path) -> AsyncIterator[None]:
+    """Exclude all others that lock this file."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)  # a repository may be that of a group
     try:
-        await asyncio.to_thread(fcntl.flock, handle, fcntl.LOCK_EX)
+        while not lock(handle):
+            await asyncio.sleep(LOCK_POLL_S)
         yield
     finally:
         os.close(handle)

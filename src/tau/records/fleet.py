@@ -131,6 +131,16 @@ class ToWorker(Record, tag_field="type"):
     """A line to a worker."""
 
 
+class Welcome(ToWorker, tag="welcome"):
+    """The answer to `hello`, before any order. `models` is the text of the user's models.json; empty if there is none.
+
+    It contains keys only for workers on the machine of the coordinator.
+    """
+
+    run: str
+    models: str = ""
+
+
 class Order(ToWorker, tag="order"):
     """Work on attempt `number` of a task. `folder` gets the result."""
 
@@ -143,7 +153,7 @@ class Order(ToWorker, tag="order"):
     sandbox: str = "none"
     keep: Literal["never", "failed", "always"] = "never"
     run: str = ""
-    """identifies the fleet in telemetry"""
+    """identifies the fleet, in telemetry and in the paths of its work folders"""
     mirror: str | None = None
     """folder for copies of repositories that a URL names"""
     dry_run: bool = False
@@ -168,6 +178,8 @@ class Acknowledge(ToWorker, tag="ack"):
 
     attempt: str
 
+
+AnyOrder = Welcome | Order | Stop | Acknowledge
 
 # Worker to coordinator.
 

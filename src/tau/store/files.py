@@ -13,7 +13,7 @@ import re
 import stat
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -150,7 +150,7 @@ def make_folder(path: Path) -> None:
             folder.mkdir(mode=0o700)
 
 
-def replace_file(path: Path, data: bytes, mode: int | None = None) -> None:
+def replace_file(path: Path, data: bytes | Iterable[bytes], mode: int | None = None) -> None:
     """Replace a file atomically and keep its mode, or set this one. If `path` is a link, its target is replaced."""
     target = Path(os.path.realpath(path))
     if mode is None:
@@ -160,7 +160,7 @@ def replace_file(path: Path, data: bytes, mode: int | None = None) -> None:
     try:
         with os.fdopen(handle, "wb") as file:
             os.chmod(draft, mode)  # restore the bits that the umask removed
-            file.write(data)
+            file.writelines([data] if isinstance(data, bytes) else data)
             file.flush()
             os.fsync(file.fileno())
         os.replace(draft, target)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-import os
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -81,11 +80,9 @@ class DaskEngine:
     async def _register(self) -> None:
         """The watch comes first, so that no loss is missed."""
         self._client.subscribe_topic(self._topic, self._receive)
-        models = self._place.root / "agent" / "models.json"
-        data = models.read_bytes() if os.path.exists(models) else b""
         await self._client.register_plugin(FleetWatch(self._topic, self._client.id))
         place = self._place
-        plugin = FleetWorker(self._topic, place.per_worker, place.memory, data, orphans=place.orphans)
+        plugin = FleetWorker(self._topic, place.per_worker, place.memory, orphans=place.orphans)
         await self._client.register_plugin(plugin, name=self._topic)
 
     def _receive(self, event: tuple[float, Any]) -> None:

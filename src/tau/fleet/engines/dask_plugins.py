@@ -21,12 +21,11 @@ class FleetWorker(WorkerPlugin):  # type: ignore[misc]
 
     idempotent = False
 
-    def __init__(self, topic: str, slots: int, memory: int, models: bytes, *, orphans: bool = False) -> None:
+    def __init__(self, topic: str, slots: int, memory: int, *, orphans: bool = False) -> None:
         self.name = topic
         self._orphans = orphans
         self._slots = slots
         self._memory = memory
-        self._models = models
         self._hosted: HostedWorker | None = None
 
     async def setup(self, worker: Any) -> None:
@@ -38,7 +37,7 @@ class FleetWorker(WorkerPlugin):  # type: ignore[misc]
 
         self._hosted = HostedWorker(name, root, self._slots, self._memory, publish)
         resources = worker.state.total_resources
-        await self._hosted.start(self._models, [f"{label}=true" for label, amount in resources.items() if amount])
+        await self._hosted.start([f"{label}=true" for label, amount in resources.items() if amount])
 
     async def teardown(self, worker: Any) -> None:
         if self._hosted is not None:

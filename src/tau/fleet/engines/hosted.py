@@ -7,7 +7,6 @@ which is started again when it ends, and which stops its agents when this proces
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -16,9 +15,7 @@ from pathlib import Path
 from tau.fleet.engines import Lost
 from tau.fleet.engines.pipes import AnyLine, PipeEngine, local_command
 from tau.records.base import convert, encode, parse
-from tau.records.fleet import Acknowledge, FromWorker, Order, Stop
-
-AnyOrder = Order | Stop | Acknowledge
+from tau.records.fleet import AnyOrder, FromWorker
 
 
 class HostedWorker:
@@ -34,14 +31,7 @@ class HostedWorker:
         self._engine: PipeEngine | None = None
         self._listening: asyncio.Task[None] | None = None
 
-    async def start(self, models: bytes, labels: Sequence[str] = ()) -> None:
-        """`models` is the user's models.json; empty if there is none."""
-        agent = self._root / "agent"
-        agent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if models:
-            handle = os.open(agent / "models.json", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-            with open(handle, "wb") as file:
-                file.write(models)
+    async def start(self, labels: Sequence[str] = ()) -> None:
         slots, memory = self._command
         self._engine = PipeEngine([local_command(self._root, slots, memory, labels)], self._root / "logs")
         await self._engine.start()

@@ -7,7 +7,6 @@ told to the coordinator, which gives the attempts to other workers.
 from __future__ import annotations
 
 import asyncio
-import os
 import tempfile
 import uuid
 from collections.abc import AsyncIterator
@@ -32,14 +31,13 @@ PULL_S = 5.0  # a call for lines returns after this long even if there are none
 class FleetActor:
     """Runs on a node. Its methods are concurrent: it is an asyncio actor."""
 
-    def __init__(self, name: str, slots: int, memory: int, models: bytes) -> None:
+    def __init__(self, name: str, slots: int, memory: int) -> None:
         self._lines: asyncio.Queue[tuple[str, bytes, str]] = asyncio.Queue()
         root = Path(tempfile.mkdtemp(prefix="tau-fleet-"))
         self._hosted = HostedWorker(name, root, slots, memory, lambda *line: self._lines.put_nowait(line))
-        self._models = models
 
     async def start(self) -> None:
-        await self._hosted.start(self._models)
+        await self._hosted.start()
 
     async def pull(self) -> list[tuple[str, bytes, str]]:
         """All lines since the last call; waits for the first."""
@@ -80,20 +78,16 @@ class RayEngine:
                 await asyncio.to_thread(ray.init, num_cpus=max(2, self._place.count), **given)
         except (RayError, OSError, RuntimeError, ValueError) as error:
             raise UsageError(f"--engine ray:{self._address}: {error}") from None
-        models = self._place.root / "agent" / "models.json"
-        data = models.read_bytes() if os.path.exists(models) else b""
         for node in [node for node in ray.nodes() if node["Alive"]]:
             for _ in range(1 if self._address else self._place.count):
-                self._add(node, data)
+                self._add(node)
         self._pulling = [asyncio.create_task(self._pull(name, actor)) for name, actor in self._actors.items()]
 
-    def _add(self, node: dict[str, Any], models: bytes) -> None:
+    def _add(self, node: dict[str, Any]) -> None:
         name = f"{node['NodeManagerHostname']}-{uuid.uuid4().hex[:6]}"
         options = ray.remote(max_restarts=0, max_task_retries=0, max_concurrency=100, num_cpus=0)(FleetActor)
         place = NodeAffinitySchedulingStrategy(node_id=node["NodeID"], soft=False)
-        actor = options.options(scheduling_strategy=place).remote(
-            name, self._place.per_worker, self._place.memory, models
-        )
+        actor = options.options(scheduling_strategy=place).remote(name, self._place.per_worker, self._place.memory)
         self._actors[name] = actor
 
     async def _pull(self, name: str, actor: Any) -> None:

@@ -215,6 +215,10 @@ class SessionHandle(Operations):
         """Call `callback` in a thread when a tool has changed a file: call id, path, contents before and after."""
         self._session.tool_runner.file_changed = callback
 
+    def on_tool_defect(self, callback: Callable[[str], None]) -> None:
+        """Call `callback` with a sentence when a built-in tool breaks off with an error of tau itself."""
+        self._session.tool_runner.broke_off = callback
+
     async def preview_change(self, tool: str, arguments: Mapping[str, Any]) -> FileChange | None:
         """What a call of edit or write would change; None for other calls, and for those that would fail."""
         from tau.tools.preview import file_change

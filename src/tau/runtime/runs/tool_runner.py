@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from tau.core.agent.tool_results import ToolDone, error_outcome, invalid_call
-from tau.errors import Aborted, ToolError
+from tau.errors import Aborted, TauError, ToolError
 from tau.records.events import Outcome
 from tau.records.messages import Text, ToolCall
 from tau.records.settings import Settings
@@ -102,6 +102,7 @@ class ToolRunner:
         self.observer: SessionObserver | None = None
         # Takes the id of a call, a path, and the contents before and after; called in a thread. For a front end.
         self.file_changed: Callable[[str, str, bytes | None, bytes], None] | None = None
+        self.broke_off: Callable[[str], None] | None = None  # takes what failed, in a built-in tool. For a front end
         self.mcp: McpTools | None = None
         self.reset()
 
@@ -235,7 +236,12 @@ class ToolRunner:
         tool = self._find(call.name)
         if tool is None:  # it was removed meanwhile
             raise ToolError(f"Tool {call.name} not found")
-        return await tool.run(arguments, context)
+        try:
+            return await tool.run(arguments, context)
+        except Exception as error:
+            if self.broke_off is not None and not isinstance(error, TauError) and self.source(call.name) == "builtin":
+                self.broke_off(f"tool {call.name}: {type(error).__name__}: {error}")
+            raise
 
     def _is_harmless(self, name: str) -> bool:
         """True for a tool that `--permissions ask` need not ask about."""
