@@ -61,3 +61,41 @@ def test_damage_in_a_long_session_is_told_with_the_next_prompt(tmp_path: Path) -
     with opened(tmp_path, written(tmp_path / "long.jsonl", lines)) as (agent, _):
         told = [event for event in agent.prompt("go on") if event["type"] == "session_damaged"]
     assert [problem.split(":")[0] for event in told for problem in event["problems"]] == ["entry z"]
+
+
+BLANK = {"empty": b"", "blank": b"\n\n \r\n"}
+
+
+@pytest.mark.parametrize("name", BLANK)
+@pytest.mark.parametrize("way", ["--session", "switch_session"])
+def test_an_empty_file_is_a_new_session(tmp_path: Path, name: str, way: str) -> None:
+    (path := tmp_path / "s.jsonl").write_bytes(BLANK[name])
+    args = ["--session", str(path)] if way == "--session" else []
+    with Agent(tmp_path, args=args) as agent:
+        if way == "switch_session":
+            assert agent.get("switch_session", sessionPath=str(path)) == {"cancelled": False}
+        state = agent.get("get_state")
+        assert (state["sessionFile"], state["messageCount"]) == (str(path), 0)
+        header = json.loads(path.read_bytes().splitlines()[0])
+        assert (header["type"], header["id"], header["cwd"]) == ("session", state["sessionId"], str(agent.cwd))
+        agent.prompt("hello")
+    with Agent(tmp_path, args=["--session", str(path)]) as agent:
+        assert [marks for marks in agent.events if marks["type"] == "session_damaged"] == []
+        assert [message["role"] for message in agent.get("get_messages")["messages"]] == ["user", "assistant"]
+        assert agent.get("get_state")["sessionId"] == state["sessionId"]
+
+
+def test_an_empty_file_that_another_program_begins_is_refused(tmp_path: Path) -> None:
+    (path := tmp_path / "s.jsonl").write_bytes(b"")
+    with Agent(tmp_path / "one", args=["--session", str(path)]) as one, Agent(tmp_path / "two") as two:
+        one.prompt("hello")
+        before = path.read_bytes()
+        refused = two.ask("switch_session", sessionPath=str(path))
+        assert not refused["success"] and "in use by process" in refused["error"] and path.read_bytes() == before
+
+
+def test_an_empty_file_is_no_session_to_copy(tmp_path: Path) -> None:
+    (path := tmp_path / "s.jsonl").write_bytes(b"")
+    with Agent(tmp_path, args=["--fork", str(path)]) as agent:
+        assert agent.exit_code() == 2
+    assert "is not a session file" in agent.stderr and path.read_bytes() == b""

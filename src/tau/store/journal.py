@@ -16,10 +16,12 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from errno import EEXIST
 from pathlib import Path
 
 from tau.errors import CommandError
 from tau.store.locks import holder, lock, unlock
+from tau.store.sessions import is_blank
 
 logger = logging.getLogger(__name__)
 
@@ -82,10 +84,23 @@ class Journal:
         return len(self._waiting)
 
     def create(self, lines: Iterable[bytes]) -> None:
-        """Create a file with these lines, or blocks of lines. On OSError, no file is left."""
-        self._handle = self._disk.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND)
+        """Create a file with these lines, or blocks of lines; one in which nothing is yet is used. On OSError, no file
+        is left, or one in which nothing is.
+        """
+        is_new = not is_blank(self.path)
+        self._handle = self._disk.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | (os.O_EXCL if is_new else 0))
         try:
             self._take_lock(self._handle)
+            if not is_new and not is_blank(self.path):  # another process has used it meanwhile
+                raise FileExistsError(EEXIST, os.strerror(EEXIST))
+        except BaseException:
+            self.close()
+            if is_new:
+                self.path.unlink(missing_ok=True)
+            raise
+        try:
+            if not is_new:
+                self._disk.truncate(self._handle, 0)
             waiting: list[bytes] = []
             for line in lines:
                 waiting += (line, b"\n")
@@ -95,8 +110,11 @@ class Journal:
             self._write(b"".join(waiting))
             self._new = True
         except BaseException:
+            if is_new:
+                self.path.unlink(missing_ok=True)
+            else:
+                os.ftruncate(self._handle, 0)
             self.close()
-            self.path.unlink(missing_ok=True)
             raise
 
     def resume(self, size: int) -> None:

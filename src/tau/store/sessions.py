@@ -67,6 +67,15 @@ def open_session(path: Path) -> OpenedSession:
     return found
 
 
+def is_blank(path: Path) -> bool:
+    """True if there is a file in which nothing but blank lines is: a session can begin in it."""
+    try:
+        found = os.stat(path)
+        return stat.S_ISREG(found.st_mode) and found.st_size <= MAX_HEADER_BYTES and not path.read_bytes().strip()
+    except OSError:
+        return False
+
+
 class UnreadableFile(CommandError, BadRecord):
     """An open session file cannot be read any more: a damaged entry, and a sentence for the client of a command."""
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tau.errors import CommandError, UsageError
 from tau.runtime.app.options import SessionTarget
-from tau.store.sessions import OpenedSession, folder_for, open_session
+from tau.store.sessions import OpenedSession, folder_for, is_blank, open_session
 
 MAX_LISTED = 5
 _ID = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
@@ -22,7 +22,9 @@ def choose_session(agent_dir: Path, wanted: SessionTarget, cwd: str) -> tuple[Pa
     folder = absolute(cwd, wanted.folder) if wanted.folder else folder_for(cwd, agent_dir)
     try:
         path = _path_of(folder, wanted, cwd)
-        return folder, open_session(path) if path is not None and os.path.lexists(path) else None
+        if path is None or not os.path.lexists(path) or (wanted.copy_of is None and is_blank(path)):
+            return folder, None
+        return folder, open_session(path)
     except CommandError as error:
         raise UsageError(str(error)) from None
 

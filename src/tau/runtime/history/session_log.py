@@ -7,6 +7,7 @@ acknowledged and not delivered yet in pending_queue.py and pending_bash.py, fork
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -109,6 +110,13 @@ class SessionLog:
         log.lacks_level = log.last_level() is None
         log.file.resume(opened)
         return log
+
+    def begin_at(self, path: Path) -> SessionLog:
+        """Use this path for a new session. An empty file there is begun now: from then on it is a session."""
+        self.file.path = path
+        if os.path.exists(path):
+            self.file.create()
+        return self
 
     # Messages.
 

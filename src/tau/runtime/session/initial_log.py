@@ -32,9 +32,7 @@ class InitialLog(Value):
         """Raises CommandError if another process has the session open."""
         if self.resumed is None:
             log = new_log(self.folder, id=self.id)
-            if self.path is not None:
-                log.file.path = self.path
-            return log
+            return log if self.path is None else log.begin_at(self.path)
         if not self.copied:
             return SessionLog.resumed(self.resumed, trouble)
         # Only read, never locked: another process may be writing it.

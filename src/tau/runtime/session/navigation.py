@@ -34,7 +34,7 @@ from tau.runtime.history.copies import clone, copy_branch, copy_whole, fork, for
 from tau.runtime.history.session_log import SessionLog
 from tau.runtime.runs.compactor import BranchText
 from tau.store.paths import agent_dir
-from tau.store.sessions import OpenedSession, folder_for, open_session
+from tau.store.sessions import OpenedSession, folder_for, is_blank, open_session
 
 if TYPE_CHECKING:
     from tau.runtime.session.session import Session
@@ -160,9 +160,7 @@ class Navigator:
         return (SessionLog.resumed(found, session.write_failed), True) if found else (self._log_at(path), False)
 
     def _log_at(self, path: Path) -> SessionLog:
-        log = self.new_log(path.parent)
-        log.file.path = path
-        return log
+        return self.new_log(path.parent).begin_at(path)
 
     async def fork(self, entry_id: str) -> tuple[str, bool]:
         """Continue before a user message in a new session. Returns the text of that message, and True unless
@@ -402,10 +400,10 @@ def _shown(queues: MessageQueues) -> Shown:
 
 
 def _found_at(path: Path) -> OpenedSession | None:
-    """Return the session at `path`; None if the path is unused but usable."""
+    """Return the session at `path`; None if the path is unused but usable, or its file is empty."""
     try:
         os.lstat(path)
-        return open_session(path)
+        return None if is_blank(path) else open_session(path)
     except FileNotFoundError:
         pass
     except OSError as error:  # for example a name that is too long
