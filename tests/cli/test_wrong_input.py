@@ -238,7 +238,7 @@ CASES = {
     "help": Wrong(["help"], 'There is no command "help". Did you mean tau --help?', program="tau"),
     "a command of pi that is another one here": Wrong(
         ["auth", "login", "mine"],
-        'There is no command "auth". Did you mean tau login? To send the text to the model: pi "auth ..."',
+        'There is no command "auth". Did you mean tau login, tau logout or tau doctor? To send the text to',
     ),
     "a command of another agent": Wrong(
         ["exec"], 'There is no command "exec". Did you mean tau -p "TEXT"? To send the word to the', program="tau"

@@ -92,8 +92,6 @@ def main(program: str, argv: list[str]) -> int:
             module: Any = import_module(COMMANDS[first])
             code: int = module.main(argv if first in PACKAGE_COMMANDS else argv[1:])
         else:
-            if not is_command and first.replace("-", "a").isalpha() and not first.startswith("-"):
-                _check_command(program, first, alone=len(argv) == 1)
             code = run(program, parse(argv))
         if sys.stdout is None:
             _terminal().complain("Error: the output could not be written: stdout is closed.")
@@ -120,24 +118,32 @@ def _discard_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
-def _check_command(program: str, word: str, *, alone: bool) -> None:
-    """Refuse a command that cannot be run like this instead of sending it to the model. Raises UsageError."""
-    check: Any = import_module("tau.cli.suggestions").check_command
-    check(program, word, FIRST_WORDS, list(COMMANDS), alone=alone)
+def _command(program: str, arguments: ParsedArguments) -> str:
+    """The command to run, or "". A word that is a command elsewhere, or not like this, is refused: it is no prompt.
+
+    Raises UsageError. Commands that read their own arguments stand first; with -p or --mode no command is meant.
+    """
+    word, words = arguments.command, arguments.words
+    prompts = not arguments.flags.keys().isdisjoint(("print", "mode"))
+    if program == "tau" and word in COMMANDS and word not in OWN_ARGUMENTS and not prompts:
+        return word
+    if word.replace("-", "a").isalpha():
+        check: Any = import_module("tau.cli.suggestions").check_command
+        check(program, word, FIRST_WORDS, list(COMMANDS), alone=len(words) == 1)
+    return ""
 
 
 def run(program: str, arguments: ParsedArguments) -> int:
     flags = arguments.flags
-    name = arguments.command if program == "tau" else ""
     if "help" in flags:
-        known = name in COMMANDS
-        print(import_module("tau.cli.command_help").COMMAND_HELP[name] if known else help_text(program))
+        known = program == "tau" and arguments.command in COMMANDS
+        texts: Any = import_module("tau.cli.command_help").COMMAND_HELP if known else {}
+        print(texts[arguments.command] if known else help_text(program))
         return ANSWERED
     if "version" in flags:
         print(__version__ if program != "pi" else pi_version(flags.get("dialect")))
         return ANSWERED
-    if name in OWN_ARGUMENTS:  # after an option, which it would not read
-        _check_command(program, name, alone=True)
+    name = "" if TASKS.keys() & flags.keys() else _command(program, arguments)
     if name == "acp":
         start_acp(arguments)
     if name == "attach":

@@ -8,27 +8,35 @@ from difflib import get_close_matches
 from tau.cli.flags import FLAGS
 from tau.errors import UsageError
 
-# First words that are commands of other agents, by what they are called here. Not those that name work which a model
-# can do, such as `review` and `test`.
+# First words that are commands of other agents, by what they are called here.
 MEANT = {
     "--help": "help",
     "--version": "version",
-    "--list-models": "models providers",
-    "--resume": "resume history session threads",
+    "--list-models": "models model providers provider",
+    "--resume": "resume history session threads projects project",
     "--continue": "continue",
     "--fork ID": "fork",
     "--export ID": "export share",
-    '-p "TEXT"': "run exec ask prompt headless",
+    '-p "TEXT"': "run exec e ask prompt headless task review apply pr github search recipe ultrareview",
+    "--session FILE": "import",
+    "--permissions ask": "permissions execpolicy auto-mode",
+    "--sandbox workspace": "sandbox",
+    "--tools NAMES": "tools",
     "--mode rpc": "rpc app-server",
-    "tau, without a word": "chat start new agent interactive",
-    "tau login": "auth keys setup-token configure setup whoami",
-    "tau doctor": "status info diagnose",
+    "tau, without a word": "chat start new agent agents interactive create-chat term tui",
+    "tau login, tau logout or tau doctor": "auth whoami",
+    "tau login": "keys setup-token configure setup",
+    "tau doctor": "status info diagnose diagnostic debug features about",
     "tau serve": "server web daemon",
     "tau mcp serve": "mcp-server",
-    "tau install": "add plugin plugins extensions skills hooks",
-    "tau config": "settings",
-    "tau update, which updates packages (tau itself: with pip, pipx or uv)": "upgrade self-update",
-    'tau -p "write AGENTS.md for this project"': "init",
+    "tau fleet run": "cloud bench schedule",
+    "tau sessions": "logs ls db",
+    "tau, and /session in it": "stats usage cost",
+    "tau, and /settings in it": "settings theme",
+    "tau, and /bug in it": "feedback bug issue",
+    "tau install": "add plugin plugins extensions skill skills hooks",
+    "tau update, which updates packages (tau itself: with pip, pipx or uv)": "upgrade self-update update-providers",
+    'tau -p "write AGENTS.md for this project"': "init rule generate-rule",
 }
 # The same for flags.
 MEANT_FLAGS = {
