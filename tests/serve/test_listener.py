@@ -12,7 +12,7 @@ from websockets.exceptions import ConnectionClosed
 
 from serve.raw_client import ask, listening, read_to_end, request, send
 from tau.serve.web.bodies import BODY_GRACE_S, MIN_BYTES_PER_S, BadBody, deadline, read_body
-from tau.serve.web.connections import EXTENSION, ConnectionTable
+from tau.serve.web.connections import EXTENSION, MAX_UNPROVED, PROOF_GRACE_S, ConnectionTable
 
 
 async def echo(scope: Any, receive: Any, respond: Any) -> None:
@@ -115,7 +115,7 @@ def test_a_bad_head_is_refused(head: bytes, wanted: bytes) -> None:
 @pytest.mark.promise("N04")
 def test_the_oldest_connection_without_a_credential_makes_room() -> None:
     async def run() -> None:
-        table = ConnectionTable(max_connections=6, max_unproved=3)
+        table = ConnectionTable(max_unproved=0, max_new=3)
         async with listening(echo, table=table) as (port, _):
             proved = [await _proved(port) for _ in range(2)]
             half = [await send(port, b"GET /") for _ in range(3)]
@@ -127,15 +127,80 @@ def test_the_oldest_connection_without_a_credential_makes_room() -> None:
             for reader, writer in proved:
                 writer.write(request("GET", "/b", port))
                 assert (await reader.read()).endswith(b"/b")
-            assert table.refused == 4
+            assert table.closed == {"unproved": 4}
 
     asyncio.run(run())
 
 
 @pytest.mark.promise("N04")
+def test_clients_with_a_token_that_connect_at_once_are_all_served() -> None:
+    """The event loop has accepted many of them before it reads the first token."""
+
+    async def run() -> None:
+        async with listening(echo) as (port, listener):
+            silent = [await send(port, b"GET /") for _ in range(MAX_UNPROVED)]
+            data = request("GET", "/prove", port).replace(b"Connection: close\r\n", b"")
+            clients = await asyncio.gather(*(send(port, data) for _ in range(300)))
+            for reader, _ in clients:
+                assert (await reader.readuntil(b"/prove"))[9:12] == b"200"
+            assert listener.connections.counts == {"no": len(silent), "yes": len(clients)}
+            assert not listener.connections.closed
+
+    asyncio.run(run())
+
+
+class Connected:
+    """A connection in a table that no socket belongs to."""
+
+    open = True
+
+    def abort(self) -> None:
+        self.open = False
+
+
+@pytest.mark.promise("N04")
+def test_a_new_connection_has_time_to_show_its_credential(caplog: pytest.LogCaptureFixture) -> None:
+    table, old, new = ConnectionTable(max_unproved=2, max_new=10), *([Connected() for _ in range(5)] for _ in "ab")
+    for one in old:
+        table.add(one, 100.0)
+    table.add(new[0], 100.0 + PROOF_GRACE_S)
+    assert all(one.open for one in (*old, new[0]))  # none is late
+    table.prove(old[0], "one")
+    for one in new[1:]:
+        table.add(one, 101.0 + PROOF_GRACE_S)
+    assert [one.open for one in old] == [True, False, False, False, False]  # with its credential it is safe
+    assert all(one.open for one in new)  # though they are more than two: they are new
+    for _ in range(5):
+        table.add(Connected(), 101.0 + PROOF_GRACE_S)
+    assert all(one.open for one in new)
+    table.add(Connected(), 101.0 + PROOF_GRACE_S)
+    assert [one.open for one in new] == [False, True, True, True, True]  # more than ten
+    assert table.closed == {"unproved": 5}
+    assert [record.message.partition(":")[0] for record in caplog.records] == [
+        "too many connections without a credential"
+    ]
+
+
+def test_a_websocket_has_that_time_again_after_its_upgrade() -> None:
+    table, first, upgraded = ConnectionTable(max_unproved=0), Connected(), Connected()
+    table.add(first, 0.0)
+    table.replace(first, upgraded, 2.0)
+    table.add(Connected(), 2.0 + PROOF_GRACE_S)
+    assert upgraded.open and table.counts == {"no": 2, "yes": 0}
+
+
+def test_the_log_has_one_line_a_minute_for_closed_connections(caplog: pytest.LogCaptureFixture) -> None:
+    table = ConnectionTable(max_unproved=0, max_new=1)
+    for second in range(150):
+        table.add(Connected(), float(second))
+    assert table.closed == {"unproved": 149}
+    assert len(caplog.records) == 3
+
+
+@pytest.mark.promise("N04")
 def test_connections_are_limited() -> None:
     async def run() -> None:
-        table = ConnectionTable(max_connections=2, max_unproved=2)
+        table = ConnectionTable(max_connections=2)
         async with listening(echo, table=table) as (port, _):
             proved = [await _proved(port) for _ in range(2)]
             assert table.full

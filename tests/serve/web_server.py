@@ -120,6 +120,7 @@ async def serving(folder: Path, *answers: Json, page: Path | None = None, **chan
     port: int = socket.getsockname()[1]
     site = Site(host, allowed_names([f"http://127.0.0.1:{port}", f"http://localhost:{port}"]), None, credentials)
     listener = Listener(create_app(site, None if page is None else Page(page)))
+    site.connections = listener.connections
     await listener.start(socket)
     try:
         yield Server(host, site, listener, port, credentials.main_token())

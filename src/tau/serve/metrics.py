@@ -6,7 +6,7 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from tau.records.host_commands import HOST_COMMANDS
 from tau.records.messages import Usage
@@ -82,8 +82,17 @@ def count_tokens(counts: Counter[str], usage: Usage) -> None:
     counts["cache_write"] += usage.cache_write
 
 
-def render(host: Host, refused: Mapping[str, int], loop_lag: Histogram) -> str:
-    """The metrics as text."""
+class Connections(Protocol):
+    """The open connections of a listener, and those that it has closed because of a limit."""
+
+    closed: Counter[str]  # by limit
+
+    @property
+    def counts(self) -> Mapping[str, int]: ...
+
+
+def render(host: Host, refused: Mapping[str, int], loop_lag: Histogram, connections: Connections | None) -> str:
+    """The metrics as text. Without `connections`, another server accepts them."""
     metrics, sessions = host.metrics, host.sessions
     states = Counter("streaming" if live.streaming else "idle" for live in sessions)
     kinds = Counter(str(channel.kind) for channel in host.channels)
@@ -100,6 +109,7 @@ def render(host: Host, refused: Mapping[str, int], loop_lag: Histogram) -> str:
     lines = [
         *_family("tau_sessions", "gauge", "live sessions", _by("state", {"streaming": 0, "idle": 0} | states)),
         *_family("tau_channels", "gauge", "connected clients", _by("transport", kinds)),
+        *([] if connections is None else _connections(connections)),
         *_family("tau_events_total", "counter", "events of all sessions", [({}, events)]),
         *_family("tau_pieces_merged_total", "counter", "deltas merged for slow clients", [({}, merged)]),
         *_family("tau_attach_total", "counter", "attachments by how they began", _by("outcome", metrics.attached)),
@@ -113,6 +123,12 @@ def render(host: Host, refused: Mapping[str, int], loop_lag: Histogram) -> str:
         *loop_lag.lines("tau_loop_lag_seconds", "how late the event loop runs its timers"),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _connections(table: Connections) -> Iterator[str]:
+    yield from _family("tau_connections", "gauge", "open TCP connections", _by("credential", table.counts))
+    closed = _by("limit", table.closed)
+    yield from _family("tau_connections_closed_total", "counter", "connections closed because of a limit", closed)
 
 
 def _by(label: str, counts: Mapping[str, int]) -> list[Sample]:

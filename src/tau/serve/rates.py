@@ -1,4 +1,4 @@
-"""Rates: how many requests a credential may send, and how many wrong credentials an address. Pure: time is given."""
+"""Rates: of requests by credential, of wrong credentials by address, of lines in the log. Pure: time is given."""
 
 from __future__ import annotations
 
@@ -26,6 +26,20 @@ class RequestRate:
         if len(self._buckets) > MAX_TRACKED:
             self._buckets.popitem(last=False)
         return allowed
+
+
+class Seldom:
+    """For lines in the log that anyone can cause: at most one in a time."""
+
+    def __init__(self, interval_s: float) -> None:
+        self._interval_s = interval_s
+        self._next = float("-inf")
+
+    def allows(self, now: float) -> bool:
+        if now < self._next:
+            return False
+        self._next = now + self._interval_s
+        return True
 
 
 class FailedCredentials:

@@ -12,6 +12,7 @@ from typing import Any
 
 from tau.records.base import encode
 from tau.serve.access import Access
+from tau.serve.rates import Seldom
 from tau.serve.request_checks import TOKEN_PATTERN, Head, Refusal
 from tau.serve.request_gate import ANYONE, RequestGate
 from tau.serve.web.bodies import BadBody, ClientGone
@@ -47,7 +48,7 @@ class Gate:
     def __init__(self, app: App, checks: RequestGate) -> None:
         self._app = app
         self._checks = checks
-        self._next_warning = 0.0
+        self._may_warn = Seldom(WARNING_INTERVAL_S)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -73,9 +74,7 @@ class Gate:
 
     def _warn(self, head: Head, refusal: Refusal) -> None:
         """Say what the user should know, but not so often that anyone could fill the log."""
-        now = asyncio.get_running_loop().time()
-        if refusal.note and now >= self._next_warning:
-            self._next_warning = now + WARNING_INTERVAL_S
+        if refusal.note and self._may_warn.allows(asyncio.get_running_loop().time()):
             logger.warning("%s: %s", _shown(head), refusal.note)
 
     async def _respond(self, head: Head, access: Access, scope: Scope, receive: Receive, send: Send) -> None:

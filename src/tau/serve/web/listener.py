@@ -20,7 +20,8 @@ from tau.serve.web.connections import ConnectionTable
 from tau.serve.web.keepalive import PING_INTERVAL_S, PingWheel
 from tau.serve.web.protocols import HEAD_TIMEOUT_S, HeadLimits, LimitedWebSocket
 
-BACKLOG = 2048
+BACKLOG = 4096  # connections that the kernel keeps until they are accepted
+ACCEPTED_AT_ONCE = 64  # before other events are handled; the descriptors that these need are SPARE
 KEEP_ALIVE_S = 30
 CLOSE_TIMEOUT_S = 2.0
 CLOSE_TURNS = 3
@@ -90,7 +91,8 @@ class Listener:
     async def start(self, *sockets: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         for one in sockets:
-            self._servers.append(await loop.create_server(self._protocol, sock=one, backlog=BACKLOG))
+            self._servers.append(await loop.create_server(self._protocol, sock=one, backlog=ACCEPTED_AT_ONCE))
+            one.listen(BACKLOG)  # for asyncio, `backlog` is also how many it accepts in one go
 
     def _protocol(self) -> asyncio.Protocol:
         return HeadLimits(self._config, self._state, self._app_state)

@@ -25,4 +25,6 @@ class Monitoring:
         return PlainTextResponse("ok") if self._site.host.ready else error_reply(503, "The host is closing or full.")
 
     async def metrics(self, request: Request) -> Response:
-        return Response(render(self._site.host, self._site.gate.refused, self._site.loop_lag), media_type=PROMETHEUS)
+        site = self._site
+        text = render(site.host, site.gate.refused, site.loop_lag, site.connections)
+        return Response(text, media_type=PROMETHEUS)

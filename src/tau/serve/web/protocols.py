@@ -58,12 +58,9 @@ class HeadLimits(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         connection = transport.get_extra_info("socket")
-        if self.table.refuses(connection.fileno()):
-            transport.abort()
-            return
         _set_options(connection)
         self._await_head()
-        self.table.add(self)
+        self.table.add(self, self.loop.time(), connection.fileno())
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
@@ -108,7 +105,7 @@ class HeadLimits(HttpToolsProtocol):
         super().handle_websocket_upgrade()
         upgraded = self.transport.get_protocol()
         assert isinstance(upgraded, LimitedWebSocket)
-        self.table.replace(self, upgraded)
+        self.table.replace(self, upgraded, self.loop.time())
 
     def send_400_response(self, msg: str) -> None:
         """Called by uvicorn when the parser fails."""

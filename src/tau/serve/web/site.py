@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sized
+from collections.abc import Callable
 
 from tau.errors import UsageError
 from tau.serve.credentials import Credentials
@@ -12,6 +12,7 @@ from tau.serve.host import Host
 from tau.serve.metrics import LAG_BUCKETS_S, Histogram
 from tau.serve.request_checks import Allowed
 from tau.serve.request_gate import Authenticate, RequestGate
+from tau.serve.web.connections import ConnectionTable
 
 logger = logging.getLogger(__name__)
 REVOCATION_INTERVAL_S = 0.5
@@ -31,7 +32,7 @@ class Site:
         self.credentials = credentials
         self.gate = RequestGate(allowed, check)
         self.loop_lag = Histogram(LAG_BUCKETS_S)
-        self.connections: Sized = ()  # of our own listener
+        self.connections: ConnectionTable | None = None  # of our own listener
         self._watching: asyncio.Task[None] | None = None
         self._problem = ""
 
