@@ -200,11 +200,16 @@ def test_dialogs_sessions_and_messages(tmp_path: Path) -> None:
             const old = ctx.sessionManager.getSessionId();
             const result = await ctx.newSession({
                 setup: async (s) => { s.appendMessage({ role: "user", content: [{ type: "text", text: "from before" }], timestamp: 5 }); },
-                withSession: async (next) => { seen.next = next.sessionManager.getSessionId(); },
+                withSession: async (next) => {
+                    const s = next.sessionManager;
+                    const messages = s.getEntries().filter((e) => e.type === "message").length;
+                    next.ui.notify(JSON.stringify([s.getSessionId() !== old, messages]));
+                },
             });
-            return [result.cancelled, seen.next !== old, ctx.sessionManager.getEntries().filter((e) => e.type === "message").length];
         """
-        assert run(" ".join(fresh.split())) == [False, True, 1]
+        assert run(" ".join(fresh.split())) == [True, 1]
+        stale = program.until("extension_error")[-1]  # `run` shows what a program returns in the session that was left
+        assert stale["error"].startswith("This extension ctx is stale")
         loading = "try { pi.compactNow() } catch (e) { return 'a missing method fails alone' }"
         assert run(loading) == "a missing method fails alone"
         stats = "return [use.SettingsManager.create(ctx.cwd).getCompactionSettings().enabled, (await use.SessionManager.listAll()).length > 0]"

@@ -231,11 +231,25 @@ def test_an_extension_adds_messages_and_changes_the_system_prompt_of_one_run(tmp
         events = await house.prompt("go")
         parts = seen[0].pop("systemPromptOptions")
         assert parts["selectedTools"] == ["read", "bash", "edit", "write"]
-        assert seen == [{"type": "before_agent_start", "prompt": "go", "images": [], "systemPrompt": usual}]
+        told = {"type": "before_agent_start", "messageType": "user", "prompt": "go", "images": []}
+        assert seen == [{**told, "systemPrompt": usual}]
         assert [one["content"] for one in said(events, "custom")] == ["mind the gap"]
         house.session.extensions.off("before_agent_start", handler)
         await house.prompt("again")
         assert prompts == ["Be brief.", usual]
+
+    play(story())
+
+
+def test_an_extension_learns_which_message_starts_a_run(tmp_path: Path) -> None:
+    async def story() -> None:
+        house = House(tmp_path)
+        seen = house.notes("before_agent_start")
+        message = {"customType": "note", "content": "wake up", "display": True}
+        await house.act("send_message", message=message, triggerTurn=True)
+        await house.session.runs.idle()
+        (event,) = seen
+        assert (event["messageType"], event["message"]["content"]) == ("custom", "wake up")
 
     play(story())
 

@@ -233,6 +233,8 @@ class Child:
                 self._facts = message["facts"]
                 self._system.loads.append(self._loop.steps)
                 self._load()
+            case "renew":
+                self._load()
             case "facts":
                 self._facts |= message["facts"]
             case "call":

@@ -140,8 +140,10 @@ class InputEvent(HookEvent):
 
 
 class BeforeAgentStartEvent(HookEvent):
-    """A run is about to start."""
+    """A run is about to start. `message` is the custom message that starts it, if `message_type` is "custom"."""
 
+    message_type: Literal["user", "custom"]
+    message: dict[str, Any] | None
     prompt: str
     images: list[dict[str, Any]]
     system_prompt: str

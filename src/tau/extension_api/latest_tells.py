@@ -57,6 +57,11 @@ class LatestTells:
             for message in messages:
                 self._send(message)
 
+    def clear(self) -> None:
+        """Drop what waits."""
+        with self._lock:
+            self._waiting.clear()
+
     def _on_time(self) -> None:
         with self._lock:
             self._scheduled = False

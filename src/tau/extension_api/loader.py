@@ -23,16 +23,41 @@ from tau.errors import ExtensionFailure
 MODULE_NAME = "tau_extension"
 
 
-def load_setup(path: str, modules: Mapping[str, str]) -> Callable[[Any], Any]:
-    """Import an extension and return its `setup` function. Raises ExtensionFailure with file and line.
+class ModuleSources:
+    """The modules of an extension: `digests` has the SHA-256 of every file that may be imported, by path.
 
-    `modules` has the SHA-256 of every file that may be imported, by path.
+    What has been compiled is kept: the modules are executed again for each session, whatever has become of their files.
+    """
+
+    def __init__(self, digests: Mapping[str, str]) -> None:
+        self._digests = digests
+        self._compiled: dict[str, CodeType] = {}
+        sys.meta_path.insert(0, PackageFinder(self))
+
+    def has(self, file: Path) -> bool:
+        return str(file) in self._compiled or os.path.isfile(file)
+
+    def code(self, path: str, loader: SourceFileLoader) -> CodeType:
+        """Compile exactly the bytes whose digest was checked, so that a file cannot change between check and use."""
+        if path not in self._compiled:
+            data = loader.get_data(path)
+            if self._digests.get(path) != sha256(data).hexdigest():
+                raise ImportError(f"{path} changed since the extension was loaded; reload to use the new version")
+            self._compiled[path] = loader.source_to_code(data, path)
+        return self._compiled[path]
+
+
+def load_setup(path: str, sources: ModuleSources) -> Callable[[Any], Any]:
+    """Execute the modules of an extension and return its `setup` function. Raises ExtensionFailure with file and line.
+
+    Modules of an earlier execution are used no longer, except by what still runs.
     """
     file = Path(path) / "__init__.py" if os.path.isdir(path) else Path(path)
-    spec = _spec(MODULE_NAME, file, modules)
+    for name in [name for name in sys.modules if name.startswith(f"{MODULE_NAME}.")]:
+        del sys.modules[name]
+    spec = _spec(MODULE_NAME, file, sources)
     module = module_from_spec(spec)
     sys.modules[MODULE_NAME] = module
-    sys.meta_path.insert(0, PackageFinder(modules))
     try:
         _execute(module, spec)
     except SyntaxError as error:
@@ -75,34 +100,30 @@ def _execute(module: ModuleType, spec: ModuleSpec) -> None:
     spec.loader.exec_module(module)
 
 
-def _spec(name: str, file: Path, modules: Mapping[str, str]) -> ModuleSpec:
+def _spec(name: str, file: Path, sources: ModuleSources) -> ModuleSpec:
     places = [str(file.parent)] if file.name == "__init__.py" else None
-    loader = VerifiedSourceLoader(name, str(file), modules)
+    loader = VerifiedSourceLoader(name, str(file), sources)
     spec = spec_from_file_location(name, file, loader=loader, submodule_search_locations=places)
     assert spec is not None
     return spec
 
 
 class VerifiedSourceLoader(SourceFileLoader):
-    """Compiles exactly the bytes whose digest it has checked, so that a file cannot change between check and use."""
+    """Loads a module of an extension from its checked source."""
 
-    def __init__(self, name: str, path: str, modules: Mapping[str, str]) -> None:
+    def __init__(self, name: str, path: str, sources: ModuleSources) -> None:
         super().__init__(name, path)
-        self._modules = modules
+        self._sources = sources
 
     def get_code(self, fullname: str) -> CodeType:
-        path = self.get_filename(fullname)
-        data = self.get_data(path)
-        if self._modules.get(path) != sha256(data).hexdigest():
-            raise ImportError(f"{path} changed since the extension was loaded; reload to use the new version")
-        return self.source_to_code(data, path)
+        return self._sources.code(self.get_filename(fullname), self)
 
 
 class PackageFinder:
     """Meta path finder for the modules of the extension's own package."""
 
-    def __init__(self, modules: Mapping[str, str]) -> None:
-        self._modules = modules
+    def __init__(self, sources: ModuleSources) -> None:
+        self._sources = sources
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -112,6 +133,6 @@ class PackageFinder:
         last = fullname.rpartition(".")[2]
         for folder in map(Path, path):
             for file in (folder / last / "__init__.py", folder / f"{last}.py"):
-                if os.path.isfile(file):
-                    return _spec(fullname, file, self._modules)
+                if self._sources.has(file):
+                    return _spec(fullname, file, self._sources)
         return None

@@ -80,6 +80,10 @@ class Piece(Message, tag="piece"):
     value: Any
 
 
+class Renew(Message, tag="renew"):
+    """Another session is open: take back all registrations, run `setup` again, and answer as to `load`."""
+
+
 class Stop(Message, tag="stop"):
     """End the process."""
 
@@ -101,7 +105,7 @@ class Unregister(Message, tag="unregister"):
 
 
 class Loaded(Message, tag="loaded"):
-    """Loading is done: all registrations of `setup` have been sent."""
+    """Loading is done, or `renew`: all registrations of `setup` have been sent."""
 
 
 class Failed(Message, tag="failed"):
@@ -168,7 +172,7 @@ class Answer(Message, tag="answer"):
     where: str | UnsetType = UNSET
 
 
-FromTau = Load | Facts | Call | Cancel | Ping | Piece | Stop | Answer
+FromTau = Load | Renew | Facts | Call | Cancel | Ping | Piece | Stop | Answer
 FromExtension = Register | Unregister | Loaded | Failed | Update | Action | Tell | Trouble | Pong | Answer
 
 KINDS = (

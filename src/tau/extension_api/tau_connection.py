@@ -12,6 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from inspect import isawaitable
 from itertools import count
 from typing import Any, Protocol
@@ -19,9 +20,9 @@ from typing import Any, Protocol
 from tau.concurrency.tasks import INNER_CANCELLATION, await_foreign
 from tau.errors import ExtensionFailure
 from tau.extension_api.api import Pi
-from tau.extension_api.channel import TargetFunction
+from tau.extension_api.channel import SetupChannel, TargetFunction
 from tau.extension_api.latest_tells import LATEST_WINS, LatestTells
-from tau.extension_api.loader import describe_error, error_location, error_text, load_setup
+from tau.extension_api.loader import ModuleSources, describe_error, error_location, error_text, load_setup
 from tau.extension_api.messages import (
     Action,
     Answer,
@@ -37,6 +38,7 @@ from tau.extension_api.messages import (
     Ping,
     Pong,
     Register,
+    Renew,
     Stop,
     Tell,
     Trouble,
@@ -134,6 +136,8 @@ class TauConnection:
         self._sender = OrderedSender(transport, self.thread)
         self._before_load = before_load
         self._path = ""
+        self._present: SetupChannel | None = None
+        self._begin_again: Callable[[], None] = lambda: None
         self._ids = count(1)
         self._targets: dict[int, TargetFunction] = {}
         self._calls: dict[int, ActiveCall] = {}
@@ -207,12 +211,25 @@ class TauConnection:
         self.facts = message.facts
         self._path = message.path
         self._before_load(message)
-        self._create_task(self._set_up(message))
+        self._begin_again = partial(self._begin, message, ModuleSources(message.modules))
+        self._begin_again()
 
-    async def _set_up(self, message: Load) -> None:
-        pi = Pi(self, message.flags, message.following)
+    def _renew(self, message: Renew) -> None:
+        self._latest.clear()
+        for target in list(self._targets):
+            self.unregister(target)
+        self._begin_again()
+
+    def _begin(self, message: Load, sources: ModuleSources) -> None:
+        left, self._present = self._present, SetupChannel(self)
+        if left is not None:
+            left.next = self._present
+        self._create_task(self._set_up(message, sources, self._present))
+
+    async def _set_up(self, message: Load, sources: ModuleSources, channel: SetupChannel) -> None:
+        pi = Pi(channel, message.flags, message.following)
         try:
-            setup = load_setup(message.path, message.modules)
+            setup = load_setup(message.path, sources)
         except ExtensionFailure as failure:  # its text contains the location
             self.send(Failed(str(failure)))
             return
@@ -288,6 +305,7 @@ class TauConnection:
 
 MESSAGE_HANDLERS: dict[type[Message], Callable[[TauConnection, Any], None]] = {
     Load: TauConnection._load,
+    Renew: TauConnection._renew,
     Facts: TauConnection._update_facts,
     Call: TauConnection._call,
     Cancel: TauConnection._cancel,

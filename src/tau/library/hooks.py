@@ -10,10 +10,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 from tau.core.agent.structured_output import TOOL_NAME as STRUCTURED
 from tau.core.checks.dialog_handlers import Answer, Dialog, DialogHandler, DialogHandlers, Method, ui_response
+from tau.errors import ExtensionFailure
 from tau.extension_api.api import Pi
 from tau.functions.threads import Threads
 from tau.library.arguments import hook_argument_count
@@ -59,6 +61,15 @@ class ProgramHooks:
             name = "<program>" if setup is program else f"<{getattr(setup, '__qualname__', type(setup).__name__)}>"
             channel = await load_function(self._handle.extensions, setup, name, actions.act, actions.facts, self._bus)
             self._channels.append(channel)
+        self._handle.extensions.renew_functions = partial(self._renew, setups)
+
+    async def _renew(self, setups: Sequence[Setup]) -> None:
+        """Run the setup functions again, for another session; the hooks of the program stay."""
+        for setup, channel in zip(setups, self._channels, strict=False):
+            try:
+                await channel.set_up(setup, {})
+            except ExtensionFailure as failure:
+                self._handle.extensions.report(channel.name, "load", str(failure))
 
     # Hooks.
 

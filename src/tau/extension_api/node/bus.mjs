@@ -13,6 +13,7 @@ export class Bus {
   }
 
   emit(channel, data) {
+    this.#extension.requirePresent();
     for (const { extension, handler } of [...(listeners.get(channel) ?? [])]) call(extension, channel, handler, data);
     const extension = this.#extension;
     if (extension.ready) {

@@ -1,6 +1,7 @@
 // The context (`ctx`) of handlers, tools and commands.
 
 import { lazy } from "./lazy.mjs";
+import { currentCall } from "./scope.mjs";
 
 const models = lazy("./model_registry.mjs");
 const sessions = lazy("./session_manager.mjs");
@@ -54,7 +55,9 @@ function compact(extension, options = {}) {
 export function commandContext(extension, call) {
   const ctx = context(extension, call);
   const afterSwitch = async (result, options) => {
-    if (!result.cancelled && options?.withSession) await options.withSession(replacedContext(extension, call));
+    const next = extension.latest;
+    const work = () => options.withSession(replacedContext(next, call));
+    if (!result.cancelled && options?.withSession) await currentCall.run({ extension: next, call }, work);
     return { cancelled: result.cancelled };
   };
   return Object.assign(ctx, {
@@ -62,7 +65,7 @@ export function commandContext(extension, call) {
     waitForIdle: () => extension.act("wait_for_idle").then(() => undefined),
     async newSession(options) {
       const result = await extension.act("new_session", { parentSession: options?.parentSession });
-      if (!result.cancelled && options?.setup) await options.setup(sessionSetup().writableSession(extension));
+      if (!result.cancelled && options?.setup) await options.setup(sessionSetup().writableSession(extension.latest));
       return afterSwitch(result, options);
     },
     async fork(entryId, options) {

@@ -2,14 +2,14 @@
 
 import { currentCall } from "./scope.mjs";
 
-const known = [];
+let known = [];
 
 export function remember(extension) {
-  known.push(extension);
+  known = [...known.filter((one) => one.latest === one), extension];
 }
 
 export function currentExtension() {
   const extension = currentCall.getStore()?.extension ?? known.find((one) => !one.ended);
   if (!extension) throw new Error("There is no session yet");
-  return extension;
+  return extension.latest;
 }

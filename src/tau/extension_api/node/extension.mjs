@@ -7,11 +7,20 @@ import { loadFactory, pathOf } from "./loading.mjs";
 import { currentCall } from "./scope.mjs";
 
 const TELLS_AHEAD = 256;
+const STALE =
+  "This extension ctx is stale: its session has been left, and extensions start anew with every session. After newSession, fork and switchSession, use the ctx that withSession gets.";
 
 /** The text of an error, as people read it. */
 export function errorText(error) {
   if (error instanceof Error || typeof error?.message === "string") return error.message || error.name || "Error";
   return String(error);
+}
+
+/** An extension is used in a session after that in which it was made. */
+export class StaleError extends Error {
+  constructor() {
+    super(STALE);
+  }
 }
 
 /** A call of tau that has not been answered. */
@@ -59,13 +68,16 @@ export class Extension {
   #calls = new Map();
   #pending = new Map();
   #pieces = new Map();
-  #ids = 1;
+  #ids = { next: 1 };
   #facts;
   #fresh = false;
   #ended = false;
   #endings = [];
   #told = 0;
-  #latest = new LatestTells((message) => this.#transmit(message));
+  #next; // the one that has started anew for another session
+  #latest = new LatestTells((message) => {
+    if (!this.#next) this.#transmit(message);
+  });
 
   constructor(number, channel, message) {
     this.#number = number;
@@ -83,6 +95,26 @@ export class Extension {
 
   get ended() {
     return this.#ended;
+  }
+
+  /** The extension of the present session. */
+  get latest() {
+    return this.#next?.latest ?? this;
+  }
+
+  /** Starts anew for another session: nothing that was registered is left, and only calls in progress go on. */
+  renewed() {
+    for (const target of this.#targets.keys()) this.unregister(target);
+    for (const action of this.#endings.splice(0)) action();
+    const next = new Extension(this.#number, this.#channel, this.#message);
+    [next.#calls, next.#pending, next.#pieces, next.#ids] = [this.#calls, this.#pending, this.#pieces, this.#ids];
+    next.#facts = this.#facts;
+    this.#next = next;
+    return next;
+  }
+
+  requirePresent() {
+    if (this.#next) throw new StaleError();
   }
 
   // Loading
@@ -131,7 +163,8 @@ export class Extension {
   }
 
   register(kind, name, spec, run) {
-    const target = this.#ids++;
+    this.requirePresent();
+    const target = this.#ids.next++;
     if (run) this.#targets.set(target, run);
     this.send({ type: "register", kind, target, name, spec: spec ?? {} });
     return target;
@@ -142,6 +175,7 @@ export class Extension {
   }
 
   tell(name, params = {}) {
+    this.requirePresent();
     this.#fresh = false;
     const message = { type: "tell", name, params, ...this.#origin() };
     if (this.#facts.mode === "tui" && this.#latest.put(message)) return;
@@ -152,6 +186,7 @@ export class Extension {
 
   /** Performs an action. An AbortSignal withdraws it; `receive` gets the pieces that come before the answer. */
   act(name, params = {}, { signal, receive } = {}) {
+    this.requirePresent();
     this.#fresh = false;
     let id;
     const answer = this.request((chosen) => {
@@ -168,6 +203,7 @@ export class Extension {
 
   /** Performs an action and blocks until it is answered. */
   read(name, params = {}) {
+    this.requirePresent();
     this.#latest.flush();
     const answer = this.#channel.read(this.#number, { name, params, ...this.#origin() });
     if (answer.error !== undefined) throw new Error(answer.error);
@@ -175,7 +211,7 @@ export class Extension {
   }
 
   request(message) {
-    const id = this.#ids++;
+    const id = this.#ids.next++;
     return new Promise((resolve, reject) => {
       this.#pending.set(id, { resolve, reject });
       this.send(message(id));
@@ -191,6 +227,7 @@ export class Extension {
 
   /** A value of the session. Those that tau sent in this turn of the event loop are current; otherwise tau is asked. */
   fact(name) {
+    this.requirePresent();
     if (!this.#fresh && !this.#ended) {
       this.#keep(this.read("get_facts"));
     }

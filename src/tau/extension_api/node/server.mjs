@@ -3,7 +3,7 @@
 import { fileURLToPath } from "node:url";
 import { Channel } from "./channel.mjs";
 import { remember } from "./current.mjs";
-import { Extension, errorText } from "./extension.mjs";
+import { Extension, StaleError, errorText } from "./extension.mjs";
 import { currentCall } from "./scope.mjs";
 import { lazy } from "./lazy.mjs";
 import { installHooks, useCode } from "./loading.mjs";
@@ -13,6 +13,7 @@ const theme = lazy("./theme.mjs");
 const extensions = new Map();
 const channel = new Channel();
 let loading = Promise.resolve();
+let staleTold = false;
 
 export function serve() {
   process.on("uncaughtException", (error) => report(error));
@@ -37,14 +38,12 @@ function receive(number, message) {
   if (message.type === "code") return useCode(message.code);
   if (message.type === "load") {
     const extension = new Extension(number, channel, message);
-    extensions.set(number, extension);
-    remember(extension);
     if (message.mode === "tui") theme().useTerminalTheme();
-    loading = loading.then(() => extension.load()).then(() => channel.send(0, { type: "loading_done", number }));
-    return;
+    return start(number, extension).then(() => channel.send(0, { type: "loading_done", number }));
   }
   const extension = extensions.get(number);
   if (extension === undefined) return;
+  if (message.type === "renew") return start(number, extension.renewed());
   if (message.type === "stop" || message.type === "close") {
     extensions.delete(number);
     extension.end();
@@ -54,8 +53,19 @@ function receive(number, message) {
   extension.received(message);
 }
 
+function start(number, extension) {
+  extensions.set(number, extension);
+  remember(extension);
+  return (loading = loading.then(() => extension.load()));
+}
+
 /** Reports a failure outside of any call: to the extension whose code is nearest on the stack, or started it, or to all. */
 function report(error) {
+  if (error instanceof StaleError) {
+    if (!staleTold) process.stderr.write(`${error.stack}\n`); // a timer fails at every tick
+    staleTold = true;
+    return;
+  }
   const known = [...extensions.values()];
   const nearest = known
     .map((extension) => ({ extension, frame: extension.frameOf(error) }))

@@ -30,6 +30,7 @@ from tau.extension_api.messages import (
     Ping,
     Pong,
     Register,
+    Renew,
     Stop,
     Tell,
     Trouble,
@@ -195,8 +196,18 @@ class ExtensionConnection:
     async def start(self, seconds: float) -> None:
         """Start the extension and wait until it is loaded. Raises ExtensionFailure; the extension is killed then."""
         await self._transport.start(self)
+        await self._send_and_load(self.load, seconds)
+
+    async def renew(self, seconds: float) -> None:
+        """Let the extension start anew in its process. Raises ExtensionFailure; the extension is killed then."""
+        self._loaded = asyncio.get_running_loop().create_future()
+        self._registrations = RegistrationLimit()
+        self.send_facts()
+        await self._send_and_load(Renew(), seconds)
+
+    async def _send_and_load(self, message: Load | Renew, seconds: float) -> None:
         try:
-            self._send(self.load)
+            self._send(message)
             async with asyncio.timeout(seconds):
                 await asyncio.shield(self._loaded)
         except TimeoutError:
@@ -273,6 +284,11 @@ class ExtensionConnection:
             self._end = End(why, reported)
             logger.warning("extension %s: %s", self.load.path, why)
         self.kill()
+
+    @property
+    def usable(self) -> bool:
+        """False if it has ended, or is about to."""
+        return self._end is None
 
     @property
     def busy(self) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
@@ -63,6 +64,7 @@ class RunningExtensions:
         self._child = child
         self._bus = Bus(extensions)
         self._children: list[RestartingExtension] = []
+        self._changing = asyncio.Lock()  # all extensions are being replaced, or start anew
 
     async def add(self, found: Sequence[ExtensionFile], closed: Mapping[str, Sequence[str]] | None = None) -> None:
         """Load `found` after the extensions that are already loaded.
@@ -101,6 +103,25 @@ class RunningExtensions:
             names = ", ".join(child.path for child in unsupported)
             logger.warning("Not loaded: %s. %s.", names, next(end for end in ends if isinstance(end, NodeUnsupported)))
 
+    async def renew(self, announce: Callable[[], Awaitable[None]]) -> None:
+        """Let all extensions start anew, in load order, then `announce` the start of another session to them.
+
+        One that cannot start is reported, and its gates stay closed.
+        """
+        async with self._changing, self._gates_held() as gates:
+            renewed = []
+            for child in [child for child in self._children if not child.restarting]:
+                try:
+                    await child.renew()
+                    renewed.append(child)
+                except (ExtensionFailure, OSError) as failure:
+                    if not child.stopping:
+                        self._extensions.report(child.path, "load", str(failure))
+                        child.give_up(str(failure), gates[child.path])
+            for child in renewed:
+                child.install()
+            await announce()
+
     async def stop(self) -> None:
         await asyncio.gather(*(child.stop(SHUTDOWN_TIMEOUT_S) for child in self._children))
         self._children = []
@@ -115,25 +136,28 @@ class RunningExtensions:
             child.kill()
 
     async def reload(self, found: Sequence[ExtensionFile], announce: Callable[[], Awaitable[None]]) -> None:
-        """Replace the loaded extensions by `found`, then `announce` the start to them.
-
-        Their gates stay closed until then: an extension may register them in session_start.
-        """
-        gates = {child.path: child.gates for child in self._children}
-        loaded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        held = [(hook, self._hold(hook, loaded)) for hook in {hook for hooks in gates.values() for hook in hooks}]
-        try:
+        """Replace the loaded extensions by `found`, then `announce` the start to them."""
+        async with self._changing, self._gates_held() as gates:
             await self.stop()
             remaining = {str(item.path) for item in found}
             await self.add(found, {path: hooks for path, hooks in gates.items() if path in remaining})
             await announce()
+
+    @asynccontextmanager
+    async def _gates_held(self) -> AsyncIterator[Mapping[str, Sequence[str]]]:
+        """Hold the gates of all extensions, and return them by path: one may be registered in session_start only."""
+        gates = {child.path: child.gates for child in self._children}
+        loaded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        held = [(hook, self._hold(hook, loaded)) for hook in {hook for hooks in gates.values() for hook in hooks}]
+        try:
+            yield gates
         finally:
             for hook, handler in held:
                 self._extensions.off(hook, handler)
             loaded.set_result(None)
 
     def _hold(self, hook: str, loaded: asyncio.Future[None]) -> Handler:
-        """Hold a gate during a reload: calls wait for its end and are then checked by the new extensions."""
+        """Hold a gate until `loaded`: calls wait for that and are then checked by the new extensions."""
 
         async def call(payload: Mapping[str, Any]) -> None:
             await asyncio.shield(loaded)

@@ -163,7 +163,10 @@ class HookDispatcher:
         if not self.extensions.wants("before_agent_start"):
             return [], None, None
         content = prompt.content if isinstance(prompt.content, list) else [Text(prompt.content)]
+        custom = {"message": parse(wire_json(prompt))} if isinstance(prompt, Custom) else {}
         payload = {
+            "messageType": "custom" if custom else "user",
+            **custom,
             "prompt": "".join(block.text for block in content if isinstance(block, Text)),
             "images": to_builtins([block for block in content if isinstance(block, Image)]),
             "systemPrompt": system,

@@ -11,6 +11,7 @@ import logging
 import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from tau.errors import Aborted, ExtensionFailure, TauError, UsageError
@@ -79,6 +80,8 @@ if TYPE_CHECKING:
 
         async def reload(self, found: Sequence[ExtensionFile], announce: Callable[[], Awaitable[None]]) -> None: ...
 
+        async def renew(self, announce: Callable[[], Awaitable[None]]) -> None: ...
+
     class LoadPlan(Protocol):
         """The extensions to load for a session, and what depends on them.
 
@@ -132,6 +135,7 @@ class ExtensionLifecycle:
         self._reloading: asyncio.Task[None] | None = None
         self._reload_wanted = False
         self._ended = False
+        self._offered: tuple[list[str], ...] = ([], [])  # paths of skills and templates of extensions
         owner.extensions.changed = self._changed
 
     @property
@@ -177,17 +181,35 @@ class ExtensionLifecycle:
         if added and self._running is not None:
             await self._running.add(added)
 
-    async def _announce_start(self, reason: str) -> None:
+    async def renew(self, reason: Literal["new", "resume", "fork"], previous: Mapping[str, str]) -> None:
+        """Let the extensions start anew for the session that was opened, and announce it to them.
+
+        `previous` has the file of the session that was left, if there is one.
+        """
+
+        async def announce() -> None:
+            if self._owner.extensions.renew_functions is not None:
+                await self._owner.extensions.renew_functions()
+            hook = "session_fork" if reason == "fork" else "session_switch"
+            await self._owner.hooks.tell(hook, {"reason": reason, **previous})
+            await self._announce_start(reason, previous)
+
+        await (announce() if self._running is None else self._running.renew(announce))
+
+    async def _announce_start(self, reason: str, previous: Mapping[str, str] = MappingProxyType({})) -> None:
         owner = self._owner
-        await owner.hooks.tell("session_start", {"reason": reason})
+        await owner.hooks.tell("session_start", {"reason": reason, **previous})
         cwd = owner.services.cwd
-        answer = await self._ask("resources_discover", {"cwd": cwd, "reason": reason})
-        skills, prompts = (
+        why = "reload" if reason == "reload" else "startup"
+        answer = await self._ask("resources_discover", {"cwd": cwd, "reason": why})
+        offered = tuple(
             [os.path.join(cwd, os.path.expanduser(path)) for path in answer.get(name, ()) if isinstance(path, str)]
             for name in ("skillPaths", "promptPaths")
         )
-        if skills or prompts:
-            owner.resources.offer("extension", skills, prompts)
+        if offered != self._offered:
+            self._offered = offered
+            owner.resources.withdraw()
+            owner.resources.offer("extension", *offered)
             await owner.resources.reload()
 
     async def _ask(self, hook: str, payload: Mapping[str, Any], check: Check | None = None) -> Mapping[str, Any]:
@@ -226,6 +248,7 @@ class ExtensionLifecycle:
         owner = self._owner
         try:
             found = await plan.again()
+            self._offered = ([], [])  # `again` has withdrawn them
             await owner.hooks.tell("session_shutdown", {"reason": "reload"})
             if self._running is not None:
                 await self._running.reload(found, lambda: self._announce_reload(plan))

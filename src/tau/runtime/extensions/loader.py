@@ -7,13 +7,15 @@ import itertools
 import threading
 from collections.abc import Callable, Mapping
 from contextvars import copy_context
+from functools import partial
 from inspect import isawaitable
 from typing import Any
 
 from tau.concurrency.tasks import await_foreign
 from tau.errors import ExtensionFailure
 from tau.extension_api.api import Pi
-from tau.extension_api.channel import TargetFunction
+from tau.extension_api.channel import SetupChannel, TargetFunction
+from tau.extension_api.hooks import HOOKS
 from tau.extension_api.messages import Register
 from tau.records.base import to_builtins
 from tau.runtime.extensions.registrations import Bus, Registrations
@@ -32,7 +34,7 @@ class InProcessChannel:
         self, extensions: ExtensionRegistry, name: str, act: Act, facts: Callable[[], dict[str, Any]], bus: Bus
     ) -> None:
         self._extensions = extensions
-        self._name = name
+        self.name = name
         self._act = act
         self._facts = facts
         self._bus = bus
@@ -42,6 +44,30 @@ class InProcessChannel:
         self._runs: dict[int, TargetFunction] = {}
         self._count = 0
         self._tasks: set[asyncio.Task[None]] = set()
+        self._present: SetupChannel | None = None
+
+    async def set_up(self, setup: Callable[[Pi], Any], flags: Mapping[str, Any]) -> None:
+        """Run `setup(pi)`, for another session again, when nothing of its last run is left.
+
+        Raises ExtensionFailure. The gates that there were before stay closed then.
+        """
+        gates = [hook for hook, rule in HOOKS.items() if rule.gate and self._registrations.handlers(hook)]
+        await self.end()
+        left, self._present = self._present, SetupChannel(self)
+        if left is not None:
+            left.next = self._present
+        pi = Pi(self._present, flags)
+        try:
+            value = setup(pi)
+            if isawaitable(value):
+                await await_foreign(value)
+        except Exception as error:
+            self.clear()
+            failure = ExtensionFailure(f"Failed to load extension {self.name}: {error}")
+            for hook in gates:
+                self.register("handler", hook, {}, partial(_refuse, failure))
+            raise failure from error
+        pi.mark_loaded()
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -70,10 +96,11 @@ class InProcessChannel:
     async def act(self, name: str, params: dict[str, Any]) -> Any:
         if name == "emit":
             return await self._bus.emit(str(params.get("channel")), params.get("data"))
-        return await self._act(self._name, name, params, current_timeout.get())
+        return await self._act(self.name, name, params, current_timeout.get())
 
     def clear(self) -> None:
         self._registrations.clear()
+        self._runs.clear()
 
     async def end(self) -> None:
         """Remove all registrations, and cancel the actions that were started by `tell`."""
@@ -87,7 +114,7 @@ class InProcessChannel:
         try:
             await self.act(name, params)
         except Exception as error:
-            self._extensions.report(self._name, name, str(error) or type(error).__name__)
+            self._extensions.report(self.name, name, str(error) or type(error).__name__)
 
     async def _invoke(
         self, target: int, params: Mapping[str, Any], update: ProgressCallback | None = None, *, loud: bool = True
@@ -129,13 +156,9 @@ async def load_function(
     Such functions are trusted not to block the event loop, but may raise and time out like any other extension.
     """
     channel = InProcessChannel(extensions, name, act, facts, bus or Bus(extensions))
-    pi = Pi(channel, flags or {})
-    try:
-        value = setup(pi)
-        if isawaitable(value):
-            await await_foreign(value)
-    except Exception as error:
-        channel.clear()
-        raise ExtensionFailure(f"Failed to load extension {name}: {error}") from error
-    pi.mark_loaded()
+    await channel.set_up(setup, flags or {})
     return channel
+
+
+async def _refuse(failure: ExtensionFailure, params: Mapping[str, Any], call: Any) -> None:
+    raise failure

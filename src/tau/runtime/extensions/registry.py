@@ -164,6 +164,8 @@ class ExtensionRegistry:
         self.logins: dict[str, ProviderLogin] = {}  # by provider
         self.terminal = TerminalFunctions()
         self.changed: Callable[[str], None] = lambda kind: None  # called with the kind of a registration that changed
+        # For functions of the embedding program: lets them start anew for another session.
+        self.renew_functions: Callable[[], Awaitable[None]] | None = None
         self._notifications: dict[Handler, set[asyncio.Task[Any]]] = {}  # tasks of `spread` that nothing waits for
 
     def wants(self, hook: str) -> bool:

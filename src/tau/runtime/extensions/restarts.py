@@ -95,7 +95,7 @@ class RestartingExtension:
         self._restarts: deque[float] = deque(maxlen=MAX_RESTARTS)
         self._died: str | None = None  # reason, if it exited between load and `install`
         self._down: str | None = None
-        self._stopping = False
+        self.stopping = False
 
     async def start(self) -> None:
         """Start a process and collect what it registers while loading; `install` applies that.
@@ -109,9 +109,36 @@ class RestartingExtension:
         except BaseException:
             transport.kill()
             raise
+        if self.stopping:
+            transport.kill()
+            raise ExtensionFailure("It was stopped.")
         load = self._load(program, self._modules)
         connection = self._connection = ExtensionConnection(load, transport, self, self._facts)
-        await connection.start(self._extensions.settings().extension_host.load_timeout_ms / 1000)
+        await connection.start(self._load_timeout_s)
+
+    @property
+    def _load_timeout_s(self) -> float:
+        return self._extensions.settings().extension_host.load_timeout_ms / 1000
+
+    @property
+    def restarting(self) -> bool:
+        """True while it has no process, and is about to have another."""
+        return self._restart is not None and not self._restart.done()
+
+    async def renew(self) -> None:
+        """Start anew for another session, in the present process, or in a new one if that has ended.
+
+        What it registers meanwhile is applied by `install`, as after `start`, which raises the same.
+        """
+        if self.stopping:
+            return
+        self._clear()
+        self._down = None
+        if self._connection is None or not self._connection.usable:
+            await self.start()
+            return
+        self._held, self._died = [], None
+        await self._connection.renew(self._load_timeout_s)
 
     async def _known_modules(self) -> tuple[Program, Mapping[str, str]]:
         def look() -> tuple[Program, Mapping[str, str]]:
@@ -130,6 +157,7 @@ class RestartingExtension:
 
     def install(self) -> None:
         held, self._held = self._held or [], None
+        self._extensions.terminal.remove_shown(self.path)  # what code of a session that was left has still shown
         for message in held:
             self._registrations.add(message, self._invoke)
         if self._died is not None:
@@ -147,7 +175,7 @@ class RestartingExtension:
         self._guards = [(hook, self._guard(hook)) for hook in gates]
 
     async def stop(self, seconds: float) -> None:
-        self._stopping = True
+        self.stopping = True
         if self._restart is not None:
             self._restart.cancel()
         if self._connection is not None:
@@ -155,11 +183,11 @@ class RestartingExtension:
         self._clear()
 
     def send_facts(self) -> None:
-        if self._connection is not None and not self._stopping:
+        if self._connection is not None and not self.stopping:
             self._connection.send_facts()
 
     def kill(self) -> None:
-        self._stopping = True
+        self.stopping = True
         if self._connection is not None:
             self._connection.kill()
 
@@ -203,7 +231,7 @@ class RestartingExtension:
         return self._connection.peers if spec.get("elsewhere") and self._connection is not None else None
 
     def ended(self, why: str, *, reported: bool) -> None:
-        if self._stopping:
+        if self.stopping:
             return
         if self._held is not None:  # not installed yet, so nothing depends on it
             self._died = why
@@ -286,9 +314,9 @@ class RestartingExtension:
         """Placeholder for a gate without a process: waits for the next process, or blocks the call."""
 
         async def call(payload: Mapping[str, Any]) -> None:
-            if self._restart is not None and not self._restart.done():
+            if self._restart is not None and self.restarting:
                 await self._next_try(self._restart)
-            if self._down is not None or self._stopping:
+            if self._down is not None or self.stopping:
                 raise ExtensionFailure(self._down or "It is no longer loaded.")
             if guard in self._registrations.handlers(hook) and not self._guarding(hook):
                 raise ExtensionFailure("It was restarted, but session_start failed and the gate is missing.")

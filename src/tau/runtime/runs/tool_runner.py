@@ -19,6 +19,7 @@ from tau.records.messages import Text, ToolCall
 from tau.records.settings import Settings
 from tau.runtime.abort import AbortSignal
 from tau.runtime.extensions.hooks import HookDispatcher, refused
+from tau.runtime.extensions.registry import calling_session
 from tau.runtime.services import Services
 from tau.tools import Tool, ToolContext
 from tau.tools.read_tracking import ReadTracker
@@ -91,8 +92,10 @@ class ToolRunner:
         self._hooks = hooks
         self._machine = services.machine
         self._signal = AbortSignal()
-        self._active: list[str] | None = None  # selected by an extension; None: the usual ones
+        self._active: list[str] | None = None  # those that were selected; None: the usual ones
         self._known_at_selection: frozenset[str] = frozenset()  # tools that were added later are active too
+        # What was selected last, but not by an extension: it stays when another session is opened.
+        self._chosen: tuple[list[str] | None, frozenset[str]] = None, frozenset()
         self._program_tools: dict[str, Tool] = {}  # added by the embedding program while the session is open
         self._extra_tools: Mapping[str, Tool] = {}  # for the current prompt; they shadow others of the same name
         self.host_tools: Mapping[str, Tool] = {}  # lent by clients; they shadow built-in tools of the same name
@@ -156,12 +159,18 @@ class ToolRunner:
         return None if self._find(name) is None else self.source(name)
 
     def set_active(self, tools: Sequence[str | Tool]) -> None:
-        """Give the model these tools and no others; unknown names are ignored."""
+        """Give the model these tools and no others; unknown names are ignored. An extension selects for its session."""
         self._program_tools |= {tool.name: tool for tool in tools if isinstance(tool, Tool)}
         names = [tool.name if isinstance(tool, Tool) else tool for tool in tools]
         known = self.all_tools
         self._active = [name for name in names if name in known]
         self._known_at_selection = frozenset(known)
+        if calling_session.get() is None:
+            self._chosen = self._active, self._known_at_selection
+
+    def forget_selection(self) -> None:
+        """Take back what extensions have selected in the session that was left."""
+        self._active, self._known_at_selection = self._chosen
 
     # Tool calls.
 

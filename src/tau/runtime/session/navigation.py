@@ -207,13 +207,12 @@ class Navigator:
 
     async def _announce_switch(self, reason: Reason, left: SessionLog, dropped: Shown) -> None:
         """Close the session that was left, and notify the client and the extensions."""
-        session, hooks = self._session, self._session.hooks
+        session = self._session
         await session.sync.sync_and_close(left, in_use=session.user_bash.runs_in(left))
         if dropped != _shown(session.queues):
             await session.emit_queue_update()
         previous = {} if left.path is None else {"previousSessionFile": str(left.path)}
-        await hooks.tell("session_fork" if reason == "fork" else "session_switch", {"reason": reason, **previous})
-        await hooks.tell("session_start", {"reason": reason, **previous})
+        await session.extension_lifecycle.renew(reason, previous)
 
     async def _leave(self, reason: Reason, log: Callable[[], SessionLog]) -> tuple[SessionLog, Shown]:
         """End runs, then replace the log. Returns the log that was left, and the queued messages that were dropped."""
@@ -236,6 +235,7 @@ class Navigator:
         dropped = _shown(session.queues)  # only now: a message may have been queued while the run ended
         session.queues.clear()
         session.tool_runner.reset()
+        session.tool_runner.forget_selection()
         left, session.log = session.log, target
         return left, dropped
 
