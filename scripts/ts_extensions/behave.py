@@ -1,10 +1,12 @@
 """Runs extensions of pi under tau and under real pi with the same inputs, and compares what is to be seen.
 
-    python scripts/ts_extensions/behave.py FOLDER --node PROGRAM [--only NAME] [--show]
+    python scripts/ts_extensions/behave.py FOLDER --node PROGRAM [--examples] [--only NAME] [--show]
 
 FOLDER is that of load.py. Each extension gets all of its commands, a prompt, and a call of each of its tools, with a
-model on loopback; dialogs are answered the same way. Compared are the requests to the user interface, errors, results
-of tools, what the model is told after the prompt, and the entries that the session file has of the extension.
+model on loopback, then a new session, the first one again and a copy of it, each with a prompt; dialogs are answered
+the same way. Compared are the requests to the user interface, errors, results of tools, what the model is told after
+the prompt, the commands of each session, and the entries that the session files have of the extension. A table at the
+end has what differs.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from typing import Any
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent.parent / "src"), str(HERE.parent.parent / "tests"), str(HERE)]
 
-from load import PI, Extension, examples, packages  # noqa: E402
+from load import Extension, examples, packages, pi_program  # noqa: E402
 
 from support.anthropic_server import ModelServer  # noqa: E402
 from support.rpc_process import Agent, Json  # noqa: E402
@@ -35,7 +37,7 @@ QUIET_S = 1.0  # without a record, a command is over
 MAX_RECORDS = 3000  # of an extension that goes on and on
 ANSWERS = {"confirm": {"confirmed": True}, "input": {"value": "typed"}, "editor": {"value": "written"}}
 SKIPPED_COMMANDS = {"shutdown", "quit", "reload-runtime"}
-OWN_COMMANDS = {"llama"}  # of pi itself
+OWN_COMMANDS = {"llama", "mcp"}  # of pi itself
 
 
 class ToolServer(ModelServer):
@@ -146,11 +148,8 @@ class Run:
     def play(self) -> Json:
         agent = self.agent
         try:
-            rows = agent.get("get_commands")["commands"]
+            commands = self._commands()
             self.quiet()
-            commands = sorted(
-                row["name"] for row in rows if row["source"] == "extension" and row["name"] not in OWN_COMMANDS
-            )
             self.prompt("go")
             for name in commands:
                 if name not in SKIPPED_COMMANDS:
@@ -164,9 +163,35 @@ class Run:
             self.prompt('CALL ["read", {"path": "a.txt"}]')
             agent.send("bash", command="echo user")
             self.quiet()
-            return self.observed(commands)
+            return {**self.observed(commands), "sessions": self._other_sessions()}
         finally:
             agent.end()
+
+    def _other_sessions(self) -> list[str]:
+        """What is to be seen of the extension in other sessions."""
+        agent, seen = self.agent, []
+        first = agent.get("get_state")["sessionFile"]
+        for name, fields in (("new_session", {}), ("switch_session", {"sessionPath": first}), ("clone", {})):
+            before = len(agent.records)
+            agent.send(name, **fields)
+            self.quiet()
+            # pi 1.5.2 starts a session twice when a client asks for it.
+            seen += dict.fromkeys(f"{name}: {one}" for one in self._shown(before))
+            seen.append(f"{name}: {self._commands()}")
+            before = len(agent.records)
+            self.prompt("go on")
+            seen += [f"{name}, prompt: {one}" for one in self._shown(before)]
+            tools = sorted(tool["name"] for tool in self.server.asked[-1].get("tools", ()))
+            seen.append(f"{name}: {self._cleaned([self.server.asked[-1]['messages'][-1], tools])}")
+        return seen
+
+    def _commands(self) -> list[str]:
+        rows = self.agent.get("get_commands")["commands"]
+        return sorted(row["name"] for row in rows if row["source"] == "extension" and row["name"] not in OWN_COMMANDS)
+
+    def _shown(self, before: int) -> list[str]:
+        kinds = ("extension_ui_request", "extension_error")
+        return [self._cleaned(one) for one in self.agent.records[before:] if one["type"] in kinds]
 
     def observed(self, commands: list[str]) -> Json:
         records = self.agent.records
@@ -202,6 +227,8 @@ class Run:
         text = re.sub(r'"(id|timestamp|requestId|tool_use_id|cache_control)": ("[^"]*"|\d+|\{[^}]*\}),? ?', "", text)
         text = re.sub(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22,}|\b[0-9a-f]{8}\b|toolu_\d+", "<id>", text)
         text = re.sub(r"\d{1,2}:\d{2}(:\d{2})?( ?[AP]M)?|\d{4}-\d\d-\d\dT[\d:.]+Z|\b1[678]\d{8,11}\b", "<time>", text)
+        text = re.sub(r"\\u001b\[[\d;]*m", "", text)  # themes differ
+        text = re.sub(r', "structuredContent": ("[^"]*"|\{[^}]*\})', "", text)  # for code mode, which tau does not have
         return re.sub(r"wrote \d+ bytes to", "wrote to", text)  # the tool's own text
 
 
@@ -236,20 +263,21 @@ def main() -> None:
     parser.add_argument("--only", default="")
     parser.add_argument("--packages", type=Path, help="another folder with the packages, such as AGENT_FOLDER/npm")
     parser.add_argument("--jobs", type=int, default=4)
+    parser.add_argument("--examples", action="store_true", help="only the examples in pi's own package")
     parser.add_argument("--show", action="store_true")
     given = parser.parse_args()
     folder = given.folder.resolve()
     os.environ["TAU_WARM_DIR"] = ""
-    pi = [given.node, str(folder / PI / "dist" / "cli.js"), "--mode", "rpc"]
+    pi = [given.node, *pi_program(folder), "--mode", "rpc"]
     tau = [sys.executable, "-m", "tau", "--mode", "rpc", "--dialect", "1.5"]
     host = {"extensionHost": {"node": given.node, "loadTimeoutMs": 60000}, "defaultProjectTrust": "always"}
     names = given.only.split(",")
     every = [
         one
-        for one in [*examples(folder), *packages(given.packages or folder)]
+        for one in [*examples(folder), *(() if given.examples else packages(given.packages or folder))]
         if any(name in one.name for name in names)
     ]
-    same = 0
+    same, rows = 0, []
 
     def both(extension: Extension) -> tuple[Extension, Json, Json]:
         return extension, play(pi, extension, {"defaultProjectTrust": "always"}), play(tau, extension, host)
@@ -257,10 +285,12 @@ def main() -> None:
     for extension, there, here in ThreadPoolExecutor(given.jobs).map(both, every):
         found = difference(here, there) if "crash" not in here else [here["crash"]]
         same += not found
+        rows.append(f"| {extension.name} | {'; '.join(one.split(':')[0] for one in found) or 'same'} |")
         print(f"{'same' if not found else 'DIFFERS'} {extension.name}", *found, sep="\n  ", flush=True)
         if given.show:
             print(json.dumps(there, indent=1)[:6000])
-    print(f"{same} of {len(every)} the same")
+    print("\n| extension | differs in |", "|---|---|", *rows, sep="\n")
+    print(f"\n{same} of {len(every)} the same")
 
 
 if __name__ == "__main__":

@@ -52,6 +52,12 @@ def examples(folder: Path) -> Iterator[Extension]:
                 yield Extension(path.name, found.path, found.package)
 
 
+def pi_program(folder: Path) -> list[str]:
+    """The file of the program, which is at another place in newer releases."""
+    about = json.loads((folder / PI / "package.json").read_text())
+    return [str(folder / PI / about["bin"]["pi"])]
+
+
 def packages(folder: Path) -> Iterator[Extension]:
     for line in (HERE / "packages.txt").read_text().split():
         name = line.rpartition("@")[0] or line

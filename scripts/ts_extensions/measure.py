@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent.parent / "src"), str(HERE.parent.parent / "tests"), str(HERE)]
 
-from load import PI  # noqa: E402
+from load import PI, pi_program  # noqa: E402
 
 from support.anthropic_server import ModelServer  # noqa: E402
 from support.rpc_process import Agent, Json, surroundings  # noqa: E402
@@ -135,7 +135,7 @@ def starts(folder: Path, node: str, runs: int, only: str) -> None:
         for label, files in SETS.items():
             given = [word for file in files for word in ("-e", str(examples / file))]
             programs[f"tau {label}"] = [sys.executable, "-m", "tau", *model, *given]
-            programs[f"pi {label}"] = [node, str(folder / PI / "dist" / "cli.js"), *model, *given]
+            programs[f"pi {label}"] = [node, *pi_program(folder), *model, *given]
         programs = {name: command for name, command in programs.items() if only in name}
         for title, other in (("alone", False), ("beside another Node", True)):
             print(title)

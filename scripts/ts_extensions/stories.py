@@ -23,7 +23,7 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent.parent / "src"), str(HERE.parent.parent / "tests"), str(HERE)]
 
 from behave import Run, ToolServer, difference  # noqa: E402
-from load import PI, Extension, packages  # noqa: E402
+from load import Extension, packages, pi_program  # noqa: E402
 
 from support.rpc_process import Json  # noqa: E402
 
@@ -137,7 +137,7 @@ def main() -> None:
     given = parser.parse_args()
     folder = given.folder.resolve()
     os.environ["TAU_WARM_DIR"] = ""
-    pi = [given.node, str(folder / PI / "dist" / "cli.js"), "--mode", "rpc"]
+    pi = [given.node, *pi_program(folder), "--mode", "rpc"]
     tau = [sys.executable, "-m", "tau", "--mode", "rpc", "--dialect", "1.5"]
     host = {"extensionHost": {"node": given.node, "loadTimeoutMs": 60000}, "defaultProjectTrust": "always"}
     found = {one.name.rpartition("@")[0]: one for one in packages(given.packages or folder)}
