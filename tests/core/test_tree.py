@@ -283,9 +283,9 @@ def test_a_broken_summary_leaves_the_one_before_it_in_force() -> None:
 # Where one can fork.
 
 
-def test_one_can_fork_before_each_message_of_the_user_on_the_branch() -> None:
+def test_one_can_fork_before_each_message_of_the_user_on_every_branch() -> None:
     tree = grown(*FORKED, MessageEntry("f", "e", TIME, assistant('"user"')))
-    assert tree.fork_points() == [ForkPoint(id, id.upper()) for id in "abde"]
+    assert tree.fork_points() == [ForkPoint(id, id.upper()) for id in "abcde"]
 
 
 def test_one_can_fork_before_messages_however_their_lines_are_written() -> None:

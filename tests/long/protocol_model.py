@@ -140,7 +140,8 @@ class Player:
         made = dict(command)
         match command.get("entryId"):
             case {"user": number}:
-                points = session.fork_points
+                ids = {entry["id"] for entry in session.branch}
+                points = [point for point in session.fork_points if point["entryId"] in ids]
                 made["entryId"] = points[number % len(points)]["entryId"] if points else "nowhere"
             case {"entry": number}:
                 entries = session.entries

@@ -264,7 +264,7 @@ class Session:
 
     @property
     def fork_points(self) -> list[Json]:
-        users = [e for e in self.branch if e["type"] == "message" and e["message"]["role"] == "user"]
+        users = [e for e in self.entries if e["type"] == "message" and e["message"]["role"] == "user"]
         return [{"entryId": entry["id"], "text": text_of(entry["message"])} for entry in users]
 
     def tree(self) -> list[Json]:

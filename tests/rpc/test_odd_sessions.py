@@ -99,3 +99,12 @@ def test_an_empty_file_is_no_session_to_copy(tmp_path: Path) -> None:
     with Agent(tmp_path, args=["--fork", str(path)]) as agent:
         assert agent.exit_code() == 2
     assert "is not a session file" in agent.stderr and path.read_bytes() == b""
+
+
+def test_the_user_messages_of_all_branches_can_be_forked_from(tmp_path: Path) -> None:
+    with Agent(tmp_path, args=["--session", str(written(tmp_path / "s.jsonl", session()))]) as agent:
+        assert [message["text"] for message in agent.get("get_fork_messages")["messages"]] == [
+            *("said-01", "said-04", "said-06said-07", "said-10")
+        ]
+        assert agent.get("fork", entryId="x") == {"text": "said-04", "cancelled": False}
+        assert [message["text"] for message in agent.get("get_fork_messages")["messages"]] == ["said-01"]

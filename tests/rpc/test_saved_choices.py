@@ -49,3 +49,26 @@ def test_a_level_that_was_lowered_for_a_model_never_becomes_the_default(tmp_path
         agent.get("set_thinking_level", level="low")
         assert agent.get("get_state")["thinkingLevel"] == "off"
         assert saved(agent) == {"defaultProvider": "lab", "defaultModel": "plain", "defaultThinkingLevel": "high"}
+
+
+def test_choices_are_saved_beside_a_value_of_a_wrong_type(tmp_path: Path) -> None:
+    odd: Json = {
+        "theme": {"light": "l", "dark": "d"},
+        "retry": {"maxRetries": "many"},
+        "compaction": {"enabled": "yes"},
+    }
+    with Agent(tmp_path, models={"providers": {"lab": PROVIDER}}, settings=odd) as agent:
+        agent.get("set_model", provider="lab", modelId="thinks")
+        agent.get("set_thinking_level", level="high")
+        agent.get("set_steering_mode", mode="all")
+        agent.get("set_auto_retry", enabled=False)
+        agent.get("set_auto_compaction", enabled=False)
+        assert json.loads(agent.settings_file.read_text()) == {
+            **odd,
+            "retry": {"maxRetries": "many", "enabled": False},
+            "compaction": {"enabled": False},
+            "steeringMode": "all",
+            "defaultProvider": "lab",
+            "defaultModel": "thinks",
+            "defaultThinkingLevel": "high",
+        }

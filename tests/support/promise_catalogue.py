@@ -370,7 +370,7 @@ PARTS = (
                 "G01",
                 ("P31",),
                 "Settings that are truncated, empty or of wrong types",
-                "defaults; reported, left unchanged",
+                "defaults; reported, left unchanged, except for values that are chosen",
             ),
             Row("G02", ("P31",), "A broken models file", "reported, left unchanged"),
             Row("G03", ("P31",), "A broken key file", "reported, left unchanged"),

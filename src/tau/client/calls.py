@@ -192,7 +192,7 @@ class Calls:
         return read(r.SessionRows, await self.call(c.ListSessions(all)), "list_sessions").sessions
 
     async def get_fork_messages(self) -> list[r.ForkPoint]:
-        """Return the user messages that can be forked from."""
+        """Return the user messages that can be forked from, on all branches."""
         return read(r.ForkPoints, await self.call(c.GetForkMessages()), "get_fork_messages").messages
 
     async def fork(self, entry_id: str) -> r.Forked:

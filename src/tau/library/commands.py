@@ -346,7 +346,7 @@ class Commands:
         return await self._require_handle().sessions(everywhere=everywhere)
 
     def fork_points(self) -> list[ForkPoint]:
-        """Return the user messages that can be forked from."""
+        """Return the user messages that can be forked from, on all branches."""
         return self._require_handle().tree.fork_points()
 
     def entries(self, since: str | None = None) -> list[Entry]:

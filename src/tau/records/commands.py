@@ -238,7 +238,7 @@ class Clone(Command, tag="clone"):
 
 
 class GetForkMessages(Command, tag="get_fork_messages"):
-    """Return the user messages that can be forked from."""
+    """Return the user messages that can be forked from, on all branches."""
 
 
 class GetEntries(Command, tag="get_entries"):

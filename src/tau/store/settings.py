@@ -47,14 +47,16 @@ class SettingsFile:
         self._bound = bound
         self.content: dict[str, Any] = {}  # the valid settings of the file
         self.problems: list[str] = []
+        self.is_readable = True  # False: it is no JSON object, and nothing is saved in it
         self.unknown_limits: list[str] = []  # the problems because of which a limit may be missing
 
     def read(self) -> Settings:
         """Read the file. An invalid value falls back to its default."""
-        self.content, self.problems, self.unknown_limits = {}, [], []
+        self.content, self.problems, self.unknown_limits, self.is_readable = {}, [], [], True
         try:
             text, content = self._read()
         except BadRecord as error:
+            self.is_readable = False
             self.problems.append(f"{self.path}{error} The file is ignored, and no settings are saved.")
             if self._mentions_limits():
                 self.unknown_limits.append(f"{self.path}{error}")
@@ -74,10 +76,9 @@ class SettingsFile:
                     self.content = {}
 
     def change(self, changes: dict[str, Any]) -> None:
-        """Merge `changes` into the current file. Blocks; raises OSError if it cannot be written."""
-        if self.problems:
-            logger.warning("settings not saved: %s", self.problems[0])
-            return
+        """Merge `changes` into the current file; other values stay, also invalid ones. A file that is no JSON object is
+        left alone. Blocks; raises OSError if it cannot be written.
+        """
         with locked(self.path):
             try:
                 text, content = self._read()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from tau.core.conversation.file_lines import FileLines
@@ -72,14 +72,10 @@ class PromptIndex:
             return len(self._ats)
         return sum(at < entry for at in self._ats)
 
-    def points(self, among: Container[int], lines: FileLines) -> Iterator[bytes]:
-        """Yield the fork points at the positions that are in `among`. A range is that of the first entries."""
-        if isinstance(among, range):
-            places: Sequence[int] = range(self._count_before(among.stop))
-        else:
-            places = [place for place, at in enumerate(self._ats) if at in among]
-        for start in range(0, len(places), POINTS_AT_ONCE):
-            some = places[start : start + POINTS_AT_ONCE]
+    def points(self, lines: FileLines) -> Iterator[bytes]:
+        """Yield the fork points."""
+        for start in range(0, len(self._ats), POINTS_AT_ONCE):
+            some = range(start, min(start + POINTS_AT_ONCE, len(self._ats)))
             missing = [self._ats[place] for place in some if not self._points[place]]
             made = iter(points_of(list(lines.pick(missing))) if missing else ())
             yield from filter(None, (self._points[place] or next(made) for place in some))

@@ -247,14 +247,13 @@ class Tree:
         return entry.name if isinstance(entry, SessionInfo) else None
 
     def fork_points(self) -> list[ForkPoint]:
+        """The user messages of all branches, in the order in which they were added."""
         return decode(list[ForkPoint], self.fork_points_json(), nesting=None)
 
     def fork_points_json(self) -> bytes:
         """The same as JSON: there may be many thousands."""
         self.prompts.update(self._lines)
-        branch = self.branch
-        among = branch if isinstance(branch, range) else set(branch)
-        return b"[%b]" % b",".join(self.prompts.points(among, self._lines))
+        return b"[%b]" % b",".join(self.prompts.points(self._lines))
 
     def json(self) -> bytes:
         """The whole tree as clients receive it: entries with their children and labels.

@@ -146,7 +146,7 @@ def _change(file: SettingsFile, changes: dict[str, Any]) -> None:
     with suppress(FileExistsError):
         file.path.parent.mkdir(parents=True)
     file.read()
-    if file.problems:
+    if not file.is_readable:
         raise ValueError(file.problems[0])
     file.change(changes)
 
