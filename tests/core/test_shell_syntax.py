@@ -14,8 +14,11 @@ from hypothesis import strategies as st
 
 import tau
 from tau.core.shell.code import is_plain_sed
+from tau.core.shell.languages import JUDGES
 from tau.core.shell.lines import Line
 from tau.core.shell.plain_command import plain
+from tau.core.shell.programs import INTERPRETERS, RUNNERS, SUBWRAPPERS, WRAPPERS
+from tau.core.shell.tables import COPIERS, DOWNLOADERS, SCRIPT_OPTIONS, UNPACKERS, WRITING
 from tau.core.shell.tree import MAX_BYTES, MAX_DEPTH, MAX_OPERATORS, CannotParse, parse
 
 WORDS = st.text(st.characters(codec="utf-8", exclude_categories=("Cs",), exclude_characters="\0"), max_size=12)
@@ -309,6 +312,53 @@ def test_a_line_that_may_run_anything_says_so(line: str) -> None:
 def test_every_line_can_be_read(line: str) -> None:
     Line(line)
     plain(line)
+
+
+# Words that the tables know, in any order: a value may be missing, and an option may be its own value.
+KNOWN_WORDS = sorted(
+    {*WRAPPERS, *RUNNERS, *JUDGES, *INTERPRETERS, *COPIERS, *DOWNLOADERS, *UNPACKERS, *WRITING, *SCRIPT_OPTIONS}
+    | {word for pair in SUBWRAPPERS for word in pair}
+    | {"-", "--", "-c", "-o", "-O", "-f", "-e", "-i", "-t", "-S", "-x", "-vy", "--output", "--output=", "--x=y", "of=x"}
+    | {"x", "x=1", "x[0]=1", "y+=", "=", "[", "]", "[[", "]]", "((y))", "$(x)", "$x", "${1}", "'a b'", "''", "*", "{}"}
+    | {
+        ";",
+        "&",
+        "|",
+        "&&",
+        "\n",
+        ">",
+        ">x",
+        "<",
+        "<<<",
+        "<(x)",
+        "{",
+        "}",
+        "(",
+        ")",
+        "time",
+        "!",
+        "coproc",
+        "-exec",
+        "\\;",
+    }
+)
+
+
+@given(st.lists(st.sampled_from(KNOWN_WORDS) | st.text(max_size=8), max_size=12))
+@settings(max_examples=1000, deadline=None)
+def test_every_line_of_known_words_can_be_judged(words: list[str]) -> None:
+    line = Line(" ".join(words))
+    assert isinstance(line.unclear, str) and isinstance(line.words, list)
+    for prefix in (["rm"], ["git", "push"]):
+        line.begins(prefix), line.may_begin(prefix), line.hints_at(prefix)
+
+
+@given(st.text(max_size=300))
+@settings(max_examples=1000, deadline=None)
+def test_every_text_can_be_judged(text: str) -> None:
+    line = Line(text)
+    for prefix in (["rm"], ["git", "push"]):
+        line.begins(prefix), line.may_begin(prefix), line.hints_at(prefix)
 
 
 HOSTILE = {

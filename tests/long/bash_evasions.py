@@ -1,4 +1,4 @@
-"""Every line of tests/core/bash_evasions.json that is said to run what is denied, in a real bash without rules.
+"""Every line of the evasions in tests/core that is said to run what is denied, in a real bash without rules.
 
     python tests/long/bash_evasions.py
 

@@ -1,6 +1,6 @@
 """Lines that try to get past a deny rule, and what a real bash does with them.
 
-tests/core/bash_evasions.json: `rule` is the denied command, `runs` that the line really
+tests/core/bash_evasions.json and bash_evasions_by_class.json: `rule` is the denied command, `runs` that the line really
 runs it on a machine that has the programs in `needs`. What `rm` and `curl` do here is to
 remove or empty the file `victim`; `git push` fills the repository remote.git.
 """
@@ -20,8 +20,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-FILE = Path(__file__).parents[1] / "core" / "bash_evasions.json"
-EVASIONS: list[dict[str, Any]] = json.loads(FILE.read_text())
+CORE = Path(__file__).parents[1] / "core"
+BY_CLASS: list[dict[str, Any]] = json.loads((CORE / "bash_evasions_by_class.json").read_text())
+EVASIONS: list[dict[str, Any]] = json.loads((CORE / "bash_evasions.json").read_text()) + BY_CLASS
 CONTENT = "keep\n"
 LIMIT_S = 60
 

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tau.core.shell.code import writes_files_in_awk
-from tau.core.shell.options import Options, ParsedOptions
+from tau.core.shell.options import Options, ParsedOptions, options
 from tau.core.shell.parts import Command, is_write
-from tau.core.shell.programs import INTERPRETERS, SHELLS, WRAPPERS
+from tau.core.shell.programs import INTERPRETERS, RUNNERS, SHELLS, WRAPPERS
 from tau.core.shell.syntax import Script
 from tau.core.shell.tables import (
     CODE_FILE,
@@ -23,108 +23,117 @@ from tau.core.shell.tables import (
     DOWNLOADERS,
     EXECUTING,
     INERT,
+    ORDINARY,
     PRODUCERS,
     READERS,
+    SCRIPT_OPTIONS,
+    TARGET_LISTS,
     UNPACKERS,
     WRITING,
 )
-from tau.core.shell.words import ANYTHING, Word, matches
+from tau.core.shell.words import ANYTHING, Word, matches, split_assignment
 
 _PLAIN = re.compile(r"[\w\s=:/.,@+#-]*")
-_KNOWN = INERT | READERS | COPIERS | DOWNLOADERS | UNPACKERS
+_KNOWN = INERT | READERS | COPIERS | DOWNLOADERS | UNPACKERS | ORDINARY | EXECUTING.keys() | WRAPPERS.keys() | RUNNERS
+# What these write, they write to stdout, or another run does.
+_SILENT = INERT | WRAPPERS.keys() | {"awk", "find", "gawk", "gfind", "gxargs", "mawk", "xargs"}
+_WRITERS = frozenset(("less", "more", "sort", "uniq", "xxd"))  # among those that otherwise only show
+MAX_LETTERS = 40  # of an option whose letters are all looked at
 _SAFE = frozenset(("cd", "echo", "ls", "cat", "grep", "test", "chmod", "mkdir", "touch", "exit", "true", "printf"))
 
 
+class Run(NamedTuple):
+    """A command that a line runs; `command` is its place in the line, if it has one of its own."""
+
+    words: list[Word]
+    order: int
+    command: Command | None
+
+    @property
+    def program(self) -> str:
+        return self.words[0].name
+
+
 class Write(NamedTuple):
-    at: int
+    order: int
     name: str  # the shape of the last part of the path
     code: bool  # it may be code for a program whose command line does not name it
     placed: bool = False  # in a folder given by an absolute path
+    by: object = None  # the run or the command that writes it
 
 
-def written(script: Script, before: Sequence[Write]) -> list[Write]:
+def written(script: Script, runs: Sequence[Run], before: Sequence[Write]) -> list[Write]:
     """The files that a line writes; `before` are those written by code in it."""
-    writes = [write._replace(at=-1) for write in before]
-    for at, command in enumerate(script.commands):
-        writes += _writes(script, command, at, {write.name for write in writes})
+    writes = [
+        Write(command.order, _last(redirect.word), _may_be_code(command, redirect.word), by=command)
+        for command in script.commands
+        for redirect in command.redirects
+        if is_write(redirect)
+        and not redirect.word.text.startswith("/dev/")
+        and not _is_elsewhere(script, redirect.word)
+    ]
+    for run in runs:
+        found = _writes(script, run, runs, {write.name for write in (*before, *writes)})
+        writes += [write._replace(by=run) for write in found]
     return writes
 
 
-def conflict(script: Script, writes: Sequence[Write]) -> str:
+def conflict(script: Script, runs: Sequence[Run], writes: Sequence[Write]) -> str:
     """Return why the line may run a file that it has written; empty if it does not."""
-    if not writes:
-        return ""
-    path_changed = "PATH" in script.variables or any(
-        word.text.startswith("PATH=") for command in script.commands for word in command.words
-    )
-    for at, command in enumerate(script.commands):
-        before = [write for write in writes if write.at < at or command.repeated or script.functions]
-        if before and (reason := _runs(command, before, path_changed)):
+    for run in runs if writes else ():
+        others = [write for write in writes if write.by is not run and write.by is not (run.command or run)]
+        before = [write for write in others if write.order <= run.order or script.unordered]
+        if before and (reason := _runs(run, before, "PATH" in script.variables)):
             return reason
     return ""
 
 
-def _runs(command: Command, writes: Sequence[Write], path_changed: bool) -> str:
+def _runs(run: Run, writes: Sequence[Write], path_changed: bool) -> str:
     """Return why a command may run one of the files; empty if it does not."""
-    words = unwrapped(command)
-    if not words:
-        return ""
-    program = words[0].name
-    values = [value for _, value in command.assignments] + [
-        word._replace(shape=word.shape.partition("=")[2]) for word in command.words if re.match(r"\w+=", word.text)
-    ]
-    if any(_last(value) and _same(write.name, _last(value)) for write in writes for value in values):
+    words, program = run.words, run.program
+    assigned = [value for _, value in run.command.assignments] if run.command is not None else []
+    if program not in COPIERS:  # dd of=file
+        assigned += [found[1] for word in words if (found := split_assignment(word))]
+    if any(_last(value) and _same(write.name, _last(value)) for write in writes for value in assigned):
         return "a variable names a file that the line writes"
     if program in _SAFE and not path_changed:
         return ""
-    if program in ("xargs", "find", "gfind") and any(_runs_scripts(word.name) for word in words):
-        return "the line runs files that it may have written"
-    for at, word in enumerate(words):
-        name = re.split("[/=]", word.shape)[-1] if at else word.shape.rpartition("/")[2]
-        searching = program in ("xargs", "find", "gfind") and "/" in word.text
-        runs = "/" in word.text if at == 0 else searching or _takes_files(words) or _is_program(words, at)
-        if runs and any(_same(write.name, name) for write in writes):
-            return "the line runs a file that it writes"
+    files = _scripts(words)
+    if any(_same(write.name, name) for write in writes for name in files):
+        return "the line runs a file that it writes"
     for write in writes:
         named = write.name == words[0].shape if ANYTHING not in write.name else write.placed
         if (named and program not in _KNOWN) or (path_changed and _same(write.name, words[0].shape)):
             return "the line runs a program that it writes"
-    if any(write.code for write in writes) and (program not in INERT | READERS or program == "git"):
+    earlier = [write for write in writes if write.code and write.order < run.order]
+    if earlier and (program not in INERT | READERS or program == "git"):
         return "the line writes a file that a later command may run"
     return ""
 
 
-def _is_program(words: list[Word], at: int) -> bool:
-    """True if a word is the value of an option that names a program."""
-    if words[0].name in EXECUTING and re.match(r"--[\w-]+=", words[at].text):
-        return True
-    return words[0].name in EXECUTING and bool(
-        re.fullmatch(r"-[SeIPBx]|--rsh|--pre|-exec|-wrapper", words[at - 1].text)
-    )
+def _scripts(words: list[Word]) -> set[str]:
+    """The names of the files that a command may run."""
+    program = words[0].name
+    found = {_last(words[0])} if "/" in words[0].text else set()
+    if _runs_scripts(program) or not (program in _KNOWN or _is_in_project(words[0])):
+        return found.union(*map(_names, words[1:]))
+    takes_script = SCRIPT_OPTIONS.get(program) or EXECUTING.get(program) or Options()
+    parsed = ParsedOptions(words[1:], takes_script, permuted=True)
+    return found.union(*(_names(value) for value in parsed.values(takes_script) if value is not None))
 
 
-def _takes_files(words: list[Word]) -> bool:
-    """True if a word of the command may be a script that it runs."""
-    name, texts = words[0].name, [word.text for word in words]
-    if name in ("xargs", "find", "gfind"):
-        return any(_runs_scripts(word.name) for word in words)
-    if name in ("awk", "gawk", "mawk", "sed", "gsed"):
-        return any(re.match(r"-\w*f|--file", text) for text in texts)
-    return _runs_scripts(name)
+def _names(word: Word) -> set[str]:
+    """The last parts of all paths in a word, also behind the letter of an option."""
+    parts = set(re.split(r"[^\w.@%+~\0\1-]", word.shape))
+    return parts | {part[at:] for part in parts if part.startswith("-") for at in range(2, min(len(part), MAX_LETTERS))}
+
+
+def _is_in_project(program: Word) -> bool:
+    return "/" in program.text and not program.text.startswith(("/", "~", ANYTHING)) and ".." not in program.text
 
 
 def _runs_scripts(name: str) -> bool:
     return name in SHELLS or name.rstrip("0123456789.") in INTERPRETERS or name in ("source", ".", "make", "gmake")
-
-
-def unwrapped(command: Command) -> list[Word]:
-    """The words without wrappers such as sudo before them."""
-    words = list(command.words)
-    while len(words) > 1 and words[0].name in WRAPPERS:
-        words.pop(0)
-        while len(words) > 1 and re.match(r"-|\w+=|\d+[smh]?$", words[0].text):
-            words.pop(0)
-    return words
 
 
 def _same(shape: str, other: str) -> bool:
@@ -133,65 +142,57 @@ def _same(shape: str, other: str) -> bool:
     return matches(shape, other) or matches(other, shape)
 
 
-def _writes(script: Script, command: Command, at: int, written: set[str]) -> list[Write]:
-    found = [
-        Write(at, _last(one.word), _may_be_code(command, one.word, script))
-        for one in command.redirects
-        if is_write(one) and not one.word.text.startswith("/dev/")
-        if not _is_elsewhere(script, one.word)
-        if _authors(script, command)
-    ]
-    words = unwrapped(command)
-    if not words:
-        return found
-    name = words[0].name
+def _writes(script: Script, run: Run, runs: Sequence[Run], written: set[str]) -> list[Write]:
+    """The files that a command may write, apart from redirections."""
+    words, order, name = run.words, run.order, run.program
     operands = [word for word in words[1:] if not word.text.startswith("-")]
     if name == "tee":
-        found += [
-            Write(at, _last(word), _may_be_code(command, word, script))
+        return [
+            Write(order, _last(word), run.command is None or _may_be_code(run.command, word))
             for word in operands
             if not _is_elsewhere(script, word)
         ]
-    elif name in COPIERS:
-        found += _copied(script, words, operands, at, written)
-    elif name in DOWNLOADERS:
-        found += _downloaded(words, operands, at)
-    elif name in UNPACKERS and _unpacks(name, words) and _makes_archives(script):
-        found.append(Write(at, ANYTHING, False, any(word.text.startswith(("/", "~", ANYTHING)) for word in operands)))
-    elif name in ("sed", "perl", "gsed") and any(re.match(r"-\w*i|--in-place", word.text) for word in words[1:]):
-        found += [Write(at, _last(word), "\\x" in " ".join(one.text for one in words)) for word in operands[-1:]]
-    elif (
+    if name in COPIERS:
+        return _copied(script, words, operands, order, written)
+    if name in DOWNLOADERS:
+        return _downloaded(words, operands, order)
+    if name in UNPACKERS and _unpacks(name, words) and _makes_archives(runs):
+        placed = any(word.text.startswith(("/", "~", ANYTHING)) for word in operands)
+        return [Write(order, ANYTHING, False, placed)]
+    in_place = [word.text for word in words[1:] if re.match(r"-\w*i|--in-place", word.text)]
+    if name in ("sed", "perl", "gsed") and in_place:
+        suffix = not all(re.fullmatch(r"-\w*i|--in-place", text) for text in in_place)  # of the old file
+        escapes = any("\\x" in word.text for word in words)
+        return [Write(order, one, escapes) for one in (*map(_last, operands), *([ANYTHING] if suffix else ()))]
+    if (
         (name in ("awk", "gawk", "mawk") and any(writes_files_in_awk(word.text) for word in operands[:1]))
-        or (name in ("split", "csplit", "find") and any(word.text.startswith(("-fprint", "-fls")) for word in words))
-        or name == "split"
-        or (
-            name in ("sort", "uniq", "xxd", "openssl", "iconv", "jq", "base64", "gpg")
-            and any(word.text.startswith(("-o", "--out")) for word in words)
-        )
+        or (name == "find" and any(word.text.startswith(("-fprint", "-fls")) for word in words))
+        or name in ("split", "patch", "ed", "ex")
     ):
-        found.append(Write(at, ANYTHING, True))
-    elif name in ("uniq", "xxd") and len(operands) + ("-" in [word.text for word in words]) > 1:
-        found.append(Write(at, _last(operands[-1]), True))
-    elif name in ("truncate", "patch", "ed", "ex"):
-        found.append(Write(at, ANYTHING, name != "truncate"))
-    if name in ("xargs", "find") and any(word.name in COPIERS | {"tee"} for word in words):
-        found.append(Write(at, ANYTHING, False))
+        return [Write(order, ANYTHING, True)]
+    if (name in _SILENT and name not in _WRITERS) or words[0].text in script.functions or len(words) < 2:
+        return []
+    names = set[str]().union(*map(_names, words[1:]))
+    reads_written = any(_same(one, part) for one in written if one.strip(ANYTHING) for part in names)
+    ordinary = name in ORDINARY or _is_in_project(words[0]) or _runs_scripts(name)
+    if name == "git" and any(re.match(r"mv$|--output|--prefix|-o", word.text) for word in words[1:]):
+        ordinary = False
+    found = [] if ordinary else [Write(order, one, _is_code(one, reads_written)) for one in sorted(names)]
+    if reads_written or not (ordinary or name in _KNOWN):
+        found.append(Write(order, ANYTHING, False))
     return found
 
 
-def _authors(script: Script, command: Command) -> bool:
-    """True if the line itself determines the output of a command, rather than an existing program."""
-    if not command.words or command.texts or command.words[0].text in script.functions:
-        return True
-    name = command.words[0].name
-    return name in INERT | READERS | DOWNLOADERS | {"printf", "awk", "sed", "perl", "openssl", "find"} or (
-        name in WRAPPERS or name.rstrip("0123456789.") in INTERPRETERS
-    )
+def _is_code(name: str, reads_written: bool) -> bool:
+    """The same for a copy, or for what is made of other files."""
+    return bool(CODE_FILE.fullmatch(name)) or (reads_written and "." in name and not DATA_FILE.fullmatch(name))
 
 
-def _may_be_code(command: Command, target: Word, script: Script) -> bool:
+def _may_be_code(command: Command, target: Word) -> bool:
     """True if a later program may read the file as code although its command line does not name it."""
     name = _last(target)
+    if command.words and not command.texts and command.words[0].name in ORDINARY:
+        return False
     hidden = re.search(r"(^|/)\.\w+/|hooks/", target.text)
     if not hidden and not CODE_FILE.fullmatch(name) and (DATA_FILE.fullmatch(name) or DATA_FILE.fullmatch(target.text)):
         return False
@@ -204,12 +205,12 @@ def _may_be_code(command: Command, target: Word, script: Script) -> bool:
 
 
 def _is_elsewhere(script: Script, target: Word) -> bool:
-    """True for a file that an environment variable names, such as $GITHUB_ENV: the line does not create it."""
+    """True for a file that the environment of a CI names, such as $GITHUB_ENV: the line does not create it."""
     return (
         target.shape == ANYTHING
         and not target.runs
         and bool(target.variables)
-        and all(re.fullmatch(r"[A-Z][A-Z_]+", name) and name not in script.variables for name in target.variables)
+        and all(name.startswith("GITHUB_") and name not in script.variables for name in target.variables)
     )
 
 
@@ -237,22 +238,27 @@ def _copied(script: Script, words: list[Word], operands: list[Word], at: int, wr
         or moved
         or any(part == ".." or any(_same(name, part) for name in written) for part in word.shape.split("/"))
     ]
+    if written and any(re.match(r"-\w*[bS]|--b|--suf", word.text) for word in words):  # keeps a copy of the target
+        return [Write(at, ANYTHING, False)]
     if any(word.text.startswith(("-t", "--target")) for word in words):
         unclear, target = operands, Word(ANYTHING, ANYTHING, False)
     if not unclear:
         return []
     absolute = target.text.startswith(("/", "~", ANYTHING))
     names = {_last(target), *map(_last, unclear)}
-    return [Write(at, name, bool(CODE_FILE.fullmatch(name)), absolute) for name in names]
+    reads_written = any(_same(name, part) for word in unclear for part in _names(word) for name in written)
+    return [Write(at, name, _is_code(name, reads_written), absolute) for name in names]
 
 
 def _downloaded(words: list[Word], operands: list[Word], at: int) -> list[Write]:
     name = words[0].name
-    targets = WRITING.get(name, Options())
-    parsed = ParsedOptions(words[1:], targets, permuted=True)
+    targets, lists = WRITING.get(name, Options()), TARGET_LISTS.get(name, Options())
+    parsed = ParsedOptions(words[1:], targets | lists, permuted=True)
+    if any(True for _ in parsed.values(lists)):
+        return [Write(at, ANYTHING, False)]
     values = [value for value in parsed.values(targets) if value is not None]
     named = [value for value in values if value.text != "-"]
-    if name == "curl" and not named and not parsed.has("O", "remote-name", "remote-name-all"):
+    if name == "curl" and not named and not any(True for _ in parsed.values(options("OT", "remote-name upload-file"))):
         return []
     if name == "gh" and [word.text for word in words[1:3]] != ["release", "download"]:
         return []
@@ -270,11 +276,10 @@ def _unpacks(name: str, words: list[Word]) -> bool:
     return True
 
 
-def _makes_archives(script: Script) -> bool:
+def _makes_archives(runs: Sequence[Run]) -> bool:
     """True if the line creates or fetches what it unpacks."""
     return any(
-        word.name in PRODUCERS
-        for command in script.commands
-        for word in command.words[:2]
-        if not ((word.name in UNPACKERS and _unpacks(word.name, command.words)) or word.name == "git")
+        run.program in PRODUCERS and not (run.program in UNPACKERS and _unpacks(run.program, run.words))
+        for run in runs
+        if run.program != "git"
     )

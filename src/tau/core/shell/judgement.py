@@ -7,7 +7,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from tau.core.shell.files import Write
+from tau.core.shell.files import Run, Write
 from tau.core.shell.parts import Command
 from tau.core.shell.syntax import Script
 from tau.core.shell.tables import INERT
@@ -20,19 +20,17 @@ _STDIN_PATHS = ("/dev/stdin", "stdin", "/dev/fd/0", "/proc/self/fd/0")
 class Findings:
     """Result of judging a line.
 
-    `commands` are the literal commands of a line, also behind wrappers and in code for a shell. `doubt` is the reason
-    why it may run others; it is empty if it does not. `hints` are words and texts passed to a program that may take
-    them for a command. `words` are all words. `writes` are the files that it writes. `redirects_shell`: it has `exec
-    < file`.
+    `runs` are the commands of a line, also behind wrappers and in code for a shell. `doubt` is the reason why it may
+    run others; it is empty if it does not. `hints` are words and texts passed to a program that may take them for a
+    command. `words` are all words. `writes` are the files that it writes.
     """
 
     def __init__(self) -> None:
-        self.commands: list[list[Word]] = []
+        self.runs: list[Run] = []
         self.hints: list[str] = []
         self.words: list[str] = []
         self.doubt = ""
         self.writes: list[Write] = []
-        self.redirects_shell = False
 
 
 class Judgement(ABC):

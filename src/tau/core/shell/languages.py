@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from tau.core.shell.code import is_plain_awk, is_plain_sed
 from tau.core.shell.judgement import Judgement
 from tau.core.shell.options import Options, ParsedOptions, options
-from tau.core.shell.parts import Command
+from tau.core.shell.parts import NAME, Command
 from tau.core.shell.programs import SHELLS
 from tau.core.shell.syntax import DECLARATIONS
 from tau.core.shell.tables import EXECUTING, GIT_EXECUTING, GIT_KEYS, GIT_ORDINARY, GIT_RUNNING
-from tau.core.shell.words import ANYTHING, Word, literal
+from tau.core.shell.words import ANYTHING, Word, literal, split_assignment
 
 Judge = Callable[[Judgement, Sequence[Word], Command | None, str], None]
 
@@ -41,6 +41,7 @@ def judge_source(judge: Judgement, words: Sequence[Word], command: Command | Non
 
 def judge_trap(judge: Judgement, words: Sequence[Word], command: Command | None, stdin: str) -> None:
     operands = ParsedOptions(words[1:], Options()).operands
+    judge.script.unordered = True
     if len(operands) > 1 and operands[0].text != "-":
         judge_eval(judge, [words[0], operands[0]], command, stdin)
 
@@ -61,24 +62,26 @@ def judge_assigning(judge: Judgement, words: Sequence[Word], command: Command | 
     """read, printf, let, wait, mapfile, test: bash evaluates the variable names that they get."""
     name = words[0].name
     parsed = ParsedOptions(words[1:], Options({"printf": "v", "wait": "p", "read": "adeinNptu"}.get(name, "CcdnOsu")))
-    names: list[Word] = []
+    names = [value for value in parsed.values(options({"printf": "v", "read": "a"}.get(name, ""))) if value]
     if name == "printf":
-        names = [value for value in parsed.values(options("v")) if value is not None]
         if not judge.shows_only(command):
             judge.hint(words[1:])
-    elif name in ("read", "mapfile", "readarray"):
-        names = [*parsed.operands, *(value for value in parsed.values(options("a")) if value is not None)]
+    elif name in ("read", "mapfile", "readarray", "getopts"):
+        names += parsed.operands[1:2] if name == "getopts" else parsed.operands
         if parsed.has("C"):
             judge.doubt(f"{name} runs a command for its lines")
     elif name == "let":
         if any(not re.fullmatch(r"[A-Za-z_]\w*(\+\+|--|[-+*/]?=\d+)", word.text) for word in words[1:]):
             judge.doubt("let evaluates an expression")
+        judge.script.evaluate(*(name for word in words[1:] for name in NAME.findall(word.text)))
     elif (name == "wait" and parsed.has("p")) or (
         name in ("test", "[") and any(word.text in ("-v", "-R") or judge.may_have_index(word) for word in words)
     ):
         judge.doubt(f"{name} evaluates a name")
-    if any(not word.spelled or "[" in word.text for word in names):
-        judge.doubt(f"{name} evaluates a name")
+    for word in names:
+        judge.script.assign(word.text, None)
+        if not word.spelled or "[" in word.text:
+            judge.doubt(f"{name} evaluates a name")
 
 
 def judge_declaring(judge: Judgement, words: Sequence[Word], command: Command | None, stdin: str) -> None:
@@ -88,6 +91,11 @@ def judge_declaring(judge: Judgement, words: Sequence[Word], command: Command | 
     evaluates = name != "unset" and flags & set("niA")
     if evaluates or any(not word.spelled or "[" in word.text for word in words[1:]):
         judge.doubt(f"{name} evaluates a name")
+    for word in words[1:]:
+        if assigned := split_assignment(word):
+            judge.script.assign(*assigned)
+        elif NAME.fullmatch(word.text) and name in ("local", "declare", "typeset"):
+            judge.script.assign(word.text, None)
 
 
 def judge_script(judge: Judgement, words: Sequence[Word], command: Command | None, stdin: str) -> None:
@@ -312,6 +320,6 @@ JUDGES: dict[str, Judge] = {
     **dict.fromkeys(("awk", "gawk", "mawk", "nawk", "original-awk"), judge_awk),
     **dict.fromkeys(("make", "gmake", "bmake", "remake"), judge_make),
     **dict.fromkeys(("alias", "bind", "complete", "compgen", "enable", "hash", "fc", "history"), judge_deferred),
-    **dict.fromkeys(("read", "printf", "let", "wait", "mapfile", "readarray", "test", "["), judge_assigning),
+    **dict.fromkeys(("read", "getopts", "printf", "let", "wait", "mapfile", "readarray", "test", "["), judge_assigning),
     **dict.fromkeys(DECLARATIONS, judge_declaring),
 }

@@ -46,13 +46,13 @@ class Line:
 
     def begins(self, prefix: Sequence[str]) -> bool:
         """True if a command begins with these words; others may stand between them, and a path before the first."""
-        return any(_begins(prefix, words) for words in self._found.commands)
+        return any(_begins(prefix, words) for words, *_ in self._found.runs)
 
     def may_begin(self, prefix: Sequence[str]) -> bool:
         """True if a command would begin with them, given the right value for a variable or a glob."""
         return any(
             _is(words[0].text, prefix[0]) and not _is_other(prefix, words) and _may_follow(prefix[1:], words[1:])
-            for words in self._found.commands
+            for words, *_ in self._found.runs
             if not all(word.spelled for word in words)
         )
 

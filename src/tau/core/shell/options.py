@@ -9,10 +9,17 @@ from tau.core.shell.words import Word
 
 
 class Options(NamedTuple):
-    """The options of a program that take a value: `short` has their letters, `long` their names."""
+    """Options of a program, usually those that take a value: `short` has their letters, `long` their names."""
 
     short: str = ""
     long: frozenset[str] = frozenset()
+
+    def __or__(self, other: Options) -> Options:
+        return Options(self.short + other.short, self.long | other.long)
+
+    def named(self, name: str) -> list[str]:
+        """The long options that a name, which may be abbreviated, stands for."""
+        return [name] if name in self.long else [one for one in sorted(self.long) if name and one.startswith(name)]
 
 
 def options(short: str = "", long: str = "") -> Options:
@@ -59,8 +66,7 @@ class ParsedOptions:
     def _long(self, word: Word, words: list[Word]) -> None:
         name, equals, value = word.text[2:].partition("=")
         found: Word | None
-        long = self._takes_value.long
-        names = [name] if name in long else [one for one in sorted(long) if name and one.startswith(name)]
+        names = self._takes_value.named(name)
         if equals:
             found = word._replace(text=value, shape=word.shape.partition("=")[2])
         else:
@@ -83,9 +89,17 @@ class ParsedOptions:
         """The values of options with these names. Long names may be abbreviated."""
         for name, value in self.options:
             short = len(name) == 1 and name in names.short
-            shortened = len(name) > 1 and any(long.startswith(name) for long in names.long)
-            if short or shortened or name in names.long:
+            if short or (len(name) > 1 and names.named(name)):
                 yield value
+
+    def unknown(self, flags: Options) -> bool:
+        """True if there is an option that neither takes a value nor is one of these."""
+        return not all(
+            name in self._takes_value.short + flags.short
+            if len(name) == 1
+            else self._takes_value.named(name) or flags.named(name)
+            for name, _ in self.options
+        )
 
     def has(self, *names: str) -> bool:
         return any(name in names for name, _ in self.options)

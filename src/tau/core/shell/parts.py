@@ -37,6 +37,12 @@ ARITHMETIC = frozenset(
     variable_name simple_expansion variable_assignment expansion arithmetic_expansion string string_content
     """.split()
 )
+# In arithmetic: a variable, or what is certainly a number.
+_KNOWN_EXPANSION = re.compile(r"\$([A-Za-z_]\w*)|\$\{([A-Za-z_]\w*)\}|\$\{#\w+\}|\$[#?$!]|\$\{[#?$!]\}")
+# Variables that bash sets to words of the line.
+_TEXT_OF_BASH = re.compile(
+    r"_|(?!BASHPID$|BASH_SUBSHELL$|BASH_VERSINFO$)(BASH|COMP|COPROC|DIRSTACK|FUNCNAME|HOST|MAPFILE|OPTARG|(OLD)?PWD|READLINE|REPLY).*"
+)
 _COMPARISON = re.compile(r"(?<![\w-])-(?:eq|ne|lt|le|gt|ge)(?![\w-])")
 
 StdinSource = Literal["no", "inherited", "direct"]
@@ -72,25 +78,28 @@ class Command:
     """A simple command of the line.
 
     `stdin`: if the line determines what is on stdin, and how. `texts` are its here-documents and here-strings.
-    `repeated`: it is in a loop or a function, so a command that follows it in the text may run before it.
+    `order`: the commands of a loop or a pipeline have the same one, as each may run before the others.
     """
 
-    def __init__(self, words: Sequence[Word], stdin: StdinSource, sink: Sink, *, repeated: bool = False) -> None:
+    def __init__(self, words: Sequence[Word], stdin: StdinSource, sink: Sink, order: int) -> None:
         self.words = list(words)
         self.assignments: list[tuple[str, Word]] = []
         self.redirects: list[Redirect] = []
         self.texts: list[str] = []
         self.stdin = stdin
         self.sink = sink
-        self.repeated = repeated
+        self.order = order
 
 
 class Flow(Value):
-    """Context of a command: its input, where its output goes, and which command's word it is in."""
+    """Context of a command: its input, where its output goes, and which command's word it is in.
+
+    `order`: that of all commands in it; 0 if each has its own.
+    """
 
     stdin: StdinSource
     sink: Sink
-    repeated: bool = False
+    order: int = 0
     owner: Command | None = None
 
 
@@ -105,11 +114,15 @@ class Redirections:
 
 
 class Parts(ABC):
-    """`variables` has the values that the line assigns; None among them is an unknown value."""
+    """`variables` has the values that the line assigns; None among them is an unknown value.
+
+    `unordered`: commands may run in another order than that of the text.
+    """
 
     def __init__(self, source: str) -> None:
         self.commands: list[Command] = []
         self.variables: dict[str, list[Word | None]] = {}
+        self.unordered = False
         self._source = source
         self._arithmetic: set[str] = set()
         self._tested: set[str] = set()  # in [ … ], where a value may become several words
@@ -119,9 +132,12 @@ class Parts(ABC):
     def _block(self, node: Node, flow: Flow) -> None: ...
 
     def _add(self, flow: Flow, words: Sequence[Word] = ()) -> Command:
-        command = Command(words, flow.stdin, flow.sink, repeated=flow.repeated)
+        command = Command(words, flow.stdin, flow.sink, self._order(flow))
         self.commands.append(command)
         return command
+
+    def _order(self, flow: Flow) -> int:
+        return flow.order or len(self.commands) + 1
 
     def _settle(self, command: Command, redirects: Sequence[Redirect], texts: Sequence[str]) -> None:
         command.redirects += redirects
@@ -180,12 +196,15 @@ class Parts(ABC):
         text = self._text(node)
         if opening.kind not in ("$(", "`", "<(", ">(") or closing.kind not in (")", "`"):
             raise NotUnderstood("a substitution is read in more than one way")
+        if text.startswith("$(("):
+            raise NotUnderstood("an arithmetic expression is read as a command")
+        self.unordered |= opening.kind in ("<(", ">(")
         if opening.kind == "`" and ("\\" in text or "`" in text[1:-1]):
             raise NotUnderstood("a substitution in backquotes contains backslashes")
         sink = Sink("captured", [flow.owner] if flow.owner is not None else [])
-        inner = Flow("inherited" if flow.stdin != "no" else "no", sink, flow.repeated, flow.owner)
+        inner = Flow("inherited" if flow.stdin != "no" else "no", sink, flow.order, flow.owner)
         if opening.kind == ">(":
-            inner = Flow("direct", flow.sink, flow.repeated, None)
+            inner = Flow("direct", flow.sink, flow.order, None)
         body = Node("program", opening.end, closing.start)
         body.children = node.children[1:-1]
         if [child.kind for child in body.children] == ["file_redirect"]:  # $(< file)
@@ -210,7 +229,7 @@ class Parts(ABC):
         if has_offset and not re.fullmatch(r"\$\{[\w@*]+(\[[@*\d]+\])?(:\s*-?\s*\d+)+\}", text):
             raise NotUnderstood("an offset is evaluated")
         if assigned := re.match(r"\$\{(\w+):?=", text):
-            self._assign(assigned[1], None)
+            self.assign(assigned[1], None)
 
     def _check_index(self, text: str) -> None:
         """Check an array index: bash evaluates it as an expression."""
@@ -218,15 +237,14 @@ class Parts(ABC):
             index = re.match(r"\$\{[#!]?\w+\[\$?\{?([A-Za-z_]\w*)\}?\]", text)
             if index is None:
                 raise NotUnderstood("the index of an array is evaluated")
-            self._arithmetic.add(index[1])
+            self.evaluate(index[1])
 
     def _assignment(self, node: Node, flow: Flow) -> tuple[str, Word]:
         target, operator, *values = node.children
         name = self._text(target)
         if target.kind == "subscript":
             name = name.partition("[")[0]
-            if not re.fullmatch(r"\w+\[(\d+|[A-Za-z_-]+)\]", self._text(target)) or self._text(target)[-2:-1].isalpha():
-                raise NotUnderstood("the index of an array is evaluated")
+            self._check_element(self._text(target))
         elif target.kind != "variable_name" or operator.kind not in ("=", "+="):
             raise NotUnderstood("an assignment is not understood")
         if not values:
@@ -248,8 +266,21 @@ class Parts(ABC):
                 raise NotUnderstood(f"a {child.kind} is not expected in an array")
         return Word(" ".join(word.text for word in words), "\0", False, runs=any(word.runs for word in words))
 
-    def _assign(self, name: str, word: Word | None) -> None:
-        self.variables.setdefault(name, []).append(word)
+    def _check_element(self, text: str) -> None:
+        """Check the name of an array element that is assigned."""
+        index = re.fullmatch(r"\w+\[(?:\d+|\$?([A-Za-z_]\w*)|\$\{([A-Za-z_]\w*)\})\]", text)
+        if index is None:
+            raise NotUnderstood("the index of an array is evaluated")
+        self.evaluate(*filter(None, index.groups()))
+
+    def assign(self, name: str, word: Word | None) -> None:
+        known = self.variables.setdefault(name, [])
+        if word not in known:
+            known.append(word)
+
+    def evaluate(self, *names: str) -> None:
+        """Note that bash evaluates the values of these variables as expressions."""
+        self._arithmetic.update(names)
 
     # Redirections
 
@@ -348,13 +379,11 @@ class Parts(ABC):
             if child.kind in ("word", "variable_name"):
                 if not NAME.fullmatch(text) and not _NUMBER.fullmatch(text):
                     raise NotUnderstood("an arithmetic expression is not understood")
-                self._arithmetic.add(text)
-            elif child.kind == "simple_expansion" and re.match(r"\$[\d@*]", text):
-                raise NotUnderstood("an argument is evaluated as an expression")
-            elif child.kind == "expansion":
-                if not re.fullmatch(r"\$\{#?\w+\}", text):
-                    raise NotUnderstood("an arithmetic expression is not understood")
-                self._arithmetic.add(text.strip("${}#"))
+                self.evaluate(text)
+            elif child.kind in ("simple_expansion", "expansion"):
+                if not (found := _KNOWN_EXPANSION.fullmatch(text)):
+                    raise NotUnderstood("an argument is evaluated as an expression")
+                self.evaluate(*filter(None, found.groups()))
             elif child.kind == "command_substitution":
                 if not re.fullmatch(r"\$\( *(nproc|date \+%s|wc -[lcw] < [\w./-]+) *\)", text):
                     raise NotUnderstood("the output of a command is evaluated")
@@ -365,9 +394,11 @@ class Parts(ABC):
             elif child.kind not in ARITHMETIC and not re.fullmatch(r"[-+*/%<>=!&|^~?:,()$;\"]+|\$\(\(", child.kind):
                 raise NotUnderstood("an arithmetic expression is not understood")
 
-    def _check_evaluated(self) -> None:
+    def check_evaluated(self) -> None:
         """Check variables in arithmetic: bash evaluates their values as expressions, so $(…) in a value would run."""
         for name in self._arithmetic:
+            if _TEXT_OF_BASH.fullmatch(name):
+                raise NotUnderstood(f"the variable {name} is evaluated as an expression")
             for value in self.variables.get(name, ()):
                 number = value is not None and (
                     _NUMBER.fullmatch(value.text) or value.text == "" or re.fullmatch(r"\$\(\(.*\)\)", value.raw, re.S)
@@ -405,9 +436,9 @@ class Parts(ABC):
             for sides in compared:
                 for side in sides:
                     side = re.sub('^"([^"]*)"$', r"\1", side.strip("()"))
-                    if found := re.fullmatch(r"\$\{?#?([A-Za-z_]\w*)\}?", side):
-                        self._arithmetic.add(found[1])
-                    elif not _NUMBER.fullmatch(side) and side not in ("$#", "$?"):
+                    if found := _KNOWN_EXPANSION.fullmatch(side):
+                        self.evaluate(*filter(None, found.groups()))
+                    elif not _NUMBER.fullmatch(side):
                         raise NotUnderstood("a test evaluates an expression")
 
     # Helpers

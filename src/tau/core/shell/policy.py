@@ -21,6 +21,7 @@ from tau.core.shell.programs import (
     MODULES_THAT_RUN_CODE,
     OPAQUE,
     OTHER_SHELLS,
+    RUNNERS,
     SHELLS,
     SUBWRAPPERS,
     WRAPPERS,
@@ -41,15 +42,19 @@ from tau.core.shell.tables import (
     SETTING_OPTIONS,
     SUBCOMMANDS,
 )
-from tau.core.shell.words import ASSIGNMENT, NotUnderstood, Word, literal
+from tau.core.shell.words import NotUnderstood, Word, literal, split_assignment
 
 # Here-documents of these may be code, also where it is not understood how.
 _MAY_RUN_STDIN = SHELLS | {"eval", "source", ".", "find", "gfind", "make", "gmake", "bmake", "remake"}
 MAX_NESTING = 4  # levels of code in code: sh -c "sh -c …"
 MAX_INNER_CODE = 8000
 MAX_WRAPPERS = 10  # sudo nice env …
+MAX_ROUNDS = 4  # until all variables of a line are known
 _LOADER = re.compile(r"ld[-.].*so.*|ld-musl.*")
-_LOADER_OPTIONS = Wrapper(options("", "library-path preload argv0 audit"))
+_LOADER_OPTIONS = Wrapper(
+    options("", "library-path preload argv0 audit inhibit-rpath glibc-hwcaps-prepend glibc-hwcaps-mask"),
+    options("", "inhibit-cache"),
+)
 _NAME_AND_PATH = re.compile(r"[\w./:@=+,~ -]*")
 _NODE_OPTIONS = re.compile(r"(--(max-old-space-size|openssl-legacy-provider|no-warnings)(=\d+)?)?")
 _OPTION = re.compile(r"[\w=:.,/@+-]+")
@@ -65,22 +70,33 @@ _PLAIN_CODE: dict[str, Callable[[str], bool]] = {
 
 def judge(text: str) -> Findings:
     """Judge a line. Raises NotUnderstood."""
-    return _Judge(Script(text)).findings
+    return _judged(Script(text), 0)
+
+
+def _judged(script: Script, depth: int) -> Findings:
+    """Judge a script until nothing more is learnt: what a command assigns may matter for those before it as well."""
+    for _ in range(MAX_ROUNDS):
+        known = script.known()
+        findings = _Judge(script, depth).findings
+        if script.known() == known:
+            script.check_evaluated()
+            return findings
+    raise NotUnderstood("its variables depend on each other")
 
 
 class _Judge(Judgement):
-    def __init__(self, script: Script, depth: int = 0) -> None:
+    def __init__(self, script: Script, depth: int) -> None:
         super().__init__(script)
         self._depth = depth
-        self._wrapped = 0
-        self._all_read_stdin = self.findings.redirects_shell = any(map(_redirects_shell, script.commands))
+        self._wrapped = self._order = 0
         for command in script.commands:
+            self._order = command.order
             self._command(command)
         for variable, values in script.variables.items():
             for value in values if RUNNING_VARIABLES.match(variable) or PROGRAM_VARIABLES.fullmatch(variable) else ():
                 self._assignment(variable, value if value is not None else ANY_WORD)
-        self.findings.writes = files.written(script, self.findings.writes)
-        if reason := files.conflict(script, self.findings.writes):
+        self.findings.writes += files.written(script, self.findings.runs, self.findings.writes)
+        if reason := files.conflict(script, self.findings.runs, self.findings.writes):
             self.doubt(reason)
 
     def _command(self, command: Command) -> None:
@@ -116,8 +132,8 @@ class _Judge(Judgement):
     def invoke(self, words: Sequence[Word], command: Command | None, stdin: str = "") -> None:
         first = words[0]
         stdin = stdin or (command.stdin if command is not None else "no")
-        stdin = "inherited" if stdin == "no" and self._all_read_stdin else stdin
-        self.findings.commands.append(list(words))
+        stdin = "inherited" if stdin == "no" and self.script.redirected else stdin
+        self.findings.runs.append(files.Run(list(words), self._order, command))
         if not first.spelled:
             self.doubt("the name of a program is filled in by the shell")
             self.hint(words)
@@ -139,6 +155,10 @@ class _Judge(Judgement):
             self._shell(name, words, stdin)
         elif name in WRAPPERS:
             self._wrapper(words, WRAPPERS[name], command, stdin)
+        elif name in RUNNERS:
+            self.hint(words[1:])
+            if len(words) > 1:
+                self.doubt(f"{name} runs its arguments")
         elif base in INTERPRETERS:
             self._interpreter(base, INTERPRETERS[base], words, command, stdin)
         elif not is_function or name in EXECUTING:
@@ -151,35 +171,38 @@ class _Judge(Judgement):
             return
         try:
             script = Script(text, self.script.variables, "no" if stdin == "no" else "inherited")
-            inner = _Judge(script, self._depth + 1).findings
+            inner = _judged(script, self._depth + 1)
             if name in ("eval", "trap"):
+                if script.redirected:
+                    self.doubt(f"the code for {name} changes what later commands read")
                 self.script.absorb(script)
         except NotUnderstood as error:
             self.doubt(f"the code for {name} is not understood: {error}")
             self.hint([], [text])
             return
-        self.findings.commands += inner.commands
+        self.findings.runs += [run._replace(order=self._order) for run in inner.runs]
         self.findings.hints += inner.hints
         self.findings.words += inner.words
-        self.findings.writes += inner.writes
-        if inner.redirects_shell and name in ("eval", "trap"):
-            self.doubt(f"the code for {name} changes what later commands read")
+        self.findings.writes += [write._replace(order=self._order) for write in inner.writes]
         if inner.doubt:
             self.doubt(inner.doubt)
 
     # Ordinary programs
 
     def _ordinary(self, name: str, words: Sequence[Word], command: Command | None, stdin: str) -> None:
-        at = next((at for at, word in enumerate(words) if at and not word.text.startswith("-")), 0)
         if name == "cmake" and len(words) > 2 and words[1].text == "-E":
             self.hint(words[2:])
             if words[2].text in ("env", "time", "chdir"):
-                wrapper = Wrapper(skip=int(words[2].text == "chdir"), assigns=words[2].text == "env")
+                skip = int(words[2].text == "chdir")
+                wrapper = Wrapper(options("", "unset"), skip=skip, assigns=words[2].text == "env")
                 self._wrapper(words[2:], wrapper, command, stdin)
             return
-        if (name, words[at].text) in SUBWRAPPERS:
-            self._wrapper(words[at:], SUBWRAPPERS[name, words[at].text], command, stdin)
-            return
+        # Behind an option, any word may be the subcommand.
+        last = len(words) if words[1:] and words[1].text.startswith("-") else 2
+        for at, word in enumerate(words[1:last], 1):
+            if (name, word.text) in SUBWRAPPERS:
+                self._wrapper(words[at:], SUBWRAPPERS[name, word.text], command, stdin)
+                return
         self._executing(name, words, stdin)
         reads_data = name in READERS or name in INERT
         takes_stdin = len(words) == 1 or any(map(names_stdin, words[1:]))
@@ -233,7 +256,7 @@ class _Judge(Judgement):
         code = Options(
             wrapper.code, frozenset(("command", "session-command", "split-string", "call") if wrapper.code else ())
         )
-        takes_value = Options(wrapper.options.short + code.short, wrapper.options.long | code.long)
+        takes_value = wrapper.options | code
         parsed = ParsedOptions(words[1:], takes_value)
         codes = list(
             (ParsedOptions(words[1:], takes_value, permuted=True) if wrapper.permuted else parsed).values(code)
@@ -249,6 +272,10 @@ class _Judge(Judgement):
         self.hint(words[1 : len(words) - len(rest)])
         if parsed.unsure and not codes and not (rest and rest[0].spelled and not wrapper.skip):
             self.doubt(f"an option of {name} is filled in by the shell")
+        if wrapper.flags is not None and parsed.unknown(wrapper.flags):
+            self.doubt(f"an option of {name} is not known")
+        if name == "exec" and not rest and command is not None and (command.redirects or command.texts):
+            self.script.redirected = True
         while wrapper.assigns and rest and "=" in rest[0].text:
             self._variable(name, rest.pop(0))
         skipped, rest = rest[: wrapper.skip], rest[wrapper.skip :]
@@ -280,12 +307,11 @@ class _Judge(Judgement):
 
     def _variable(self, name: str, word: Word) -> None:
         """Handle a variable that env or sudo sets."""
-        variable, _, value = word.text.partition("=")
-        if not ASSIGNMENT.fullmatch(f"{variable}="):
+        if assigned := split_assignment(word):
+            self.script.assign(*assigned)
+            self._assignment(*assigned)
+        else:
             self.doubt(f"{name} sets a variable with a name that is not understood")
-        replaced = word._replace(text=value, shape=word.shape.partition("=")[2])
-        self.script.variables.setdefault(variable, []).append(replaced)
-        self._assignment(variable, replaced)
 
     def check_ssh(self, parsed: ParsedOptions) -> None:
         harmless = re.compile(
@@ -334,7 +360,7 @@ class _Judge(Judgement):
         self, name: str, known: Interpreter, words: Sequence[Word], command: Command | None, stdin: str
     ) -> None:
         module = "m" if name in ("python", "pypy") else ""
-        takes_value = Options(known.code.short + known.options.short + module, known.code.long | known.options.long)
+        takes_value = known.code | known.options | options(module)
         parsed = ParsedOptions(words[1:], takes_value, permuted=not known.files)
         self.hint(_arguments(name, words), command.texts if command is not None else ())
         codes = list(parsed.values(known.code))
@@ -388,17 +414,6 @@ class _Judge(Judgement):
         if name in CODE_OPERANDS and _has_code_operand(name, parsed.operands):
             return f"the commands for {name} may run programs"
         return ""
-
-
-def _redirects_shell(command: Command) -> bool:
-    """True for `exec < file`, which feeds all commands after it."""
-    words = command.words
-    while words and words[0].text in ("builtin", "command"):
-        words = ParsedOptions(words[1:], Options()).rest
-    if not words or words[0].text != "exec" or not (command.redirects or command.texts):
-        return False
-    program = ParsedOptions(words[1:], options("a")).rest
-    return not (program and program[0].spelled)
 
 
 def _spelled_before(words: Sequence[Word], parsed: ParsedOptions) -> bool:

@@ -15,10 +15,13 @@ from tau.core.shell.options import options as _options
 class Wrapper(NamedTuple):
     """A program that runs the command after its options and `skip` operands.
 
-    `code`: the option whose value is a command line. `joined`: the operands are joined and passed to a shell.
+    `options` take a value, `flags` do not; with another one it is not known where the command begins. None: no option
+    has its value in the next word. `code`: the option whose value is a command line. `joined`: the operands are joined
+    and passed to a shell.
     """
 
     options: Options = Options()
+    flags: Options | None = Options()
     skip: int = 0
     code: str = ""
     joined: bool = False
@@ -26,67 +29,84 @@ class Wrapper(NamedTuple):
     permuted: bool = False  # the option with code may follow operands
 
 
+_TIMEOUT = Wrapper(_options("ks", "kill-after signal"), _options("fpv", "foreground preserve-status verbose"), 1)
 WRAPPERS = {
     "builtin": Wrapper(),
     "busybox": Wrapper(),
-    "caffeinate": Wrapper(_options("tw")),
-    "catchsegv": Wrapper(),
-    "cgexec": Wrapper(_options("g")),
-    "chroot": Wrapper(_options("", "userspec groups"), 1),
-    "chrt": Wrapper(_options("TPD"), 1),
-    "command": Wrapper(),
-    "coproc": Wrapper(),
+    "caffeinate": Wrapper(_options("tw"), _options("dimsu")),
+    "chroot": Wrapper(_options("", "userspec groups"), _options("", "skip-chdir"), 1),
+    "command": Wrapper(flags=_options("pvV")),
     "cross-env": Wrapper(assigns=True),
     "dbus-run-session": Wrapper(_options("", "config-file dbus-daemon")),
-    "doas": Wrapper(_options("uCa")),
-    "dotenv": Wrapper(_options("efv")),
-    "env": Wrapper(_options("uC", "unset chdir argv0"), code="S", assigns=True),
-    "exec": Wrapper(_options("a")),
-    "fakeroot": Wrapper(_options("lsib")),
-    "faketime": Wrapper(_options("f"), 1),
-    "firejail": Wrapper(),
-    "flock": Wrapper(_options("wE", "timeout wait conflict-exit-code"), 1, code="c", permuted=True),
-    "gtimeout": Wrapper(_options("ks", "kill-after signal"), 1),
-    "ionice": Wrapper(_options("cnpPu", "class classdata pid pgid uid")),
-    "linux32": Wrapper(),
-    "linux64": Wrapper(),
-    "logsave": Wrapper(skip=1),
-    "ltrace": Wrapper(_options("aeFlnopsuwx")),
-    "nice": Wrapper(_options("n", "adjustment")),
+    "doas": Wrapper(_options("uCa"), _options("nsL")),
+    "env": Wrapper(
+        _options("uCa", "unset chdir argv0"),
+        _options("i0v", "ignore-environment null debug block-signal default-signal ignore-signal"),
+        code="S",
+        assigns=True,
+    ),
+    "exec": Wrapper(_options("a"), _options("cl")),
+    "fakeroot": Wrapper(_options("lsib"), _options("uh")),
+    "firejail": Wrapper(flags=None),
+    "flock": Wrapper(
+        _options("wE", "timeout wait conflict-exit-code"),
+        _options("sxeunoFv", "shared exclusive unlock nonblock nb close no-fork verbose"),
+        1,
+        code="c",
+        permuted=True,
+    ),
+    "gtimeout": _TIMEOUT,
+    "ionice": Wrapper(_options("cnpPu", "class classdata pid pgid uid"), _options("t", "ignore")),
+    "jobs": Wrapper(flags=_options("lnprsx")),
+    "nice": Wrapper(_options("n", "adjustment"), _options("0123456789-")),
     "nocorrect": Wrapper(),
     "noglob": Wrapper(),
     "nohup": Wrapper(),
-    "nsenter": Wrapper(_options("tSGW", "target setuid setgid")),
-    "numactl": Wrapper(_options("ipNCm", "interleave preferred cpunodebind physcpubind membind")),
-    "pkexec": Wrapper(_options("", "user")),
-    "prlimit": Wrapper(_options("po", "pid output")),
-    "proot": Wrapper(_options("rbwqkv")),
-    "runcon": Wrapper(_options("utrl"), 1),
-    "runuser": Wrapper(_options("uGgsw", "user group supp-group shell"), code="c", permuted=True),
-    "setarch": Wrapper(skip=1),
-    "setpriv": Wrapper(_options("", "ambient-caps inh-caps bounding-set ruid euid rgid egid reuid regid groups")),
-    "setsid": Wrapper(),
-    "sg": Wrapper(skip=1, code="c", joined=True, permuted=True),
-    "ssh": Wrapper(_options("bcDEeFIiJLlmOopQRSWw"), 1, joined=True),
-    "stdbuf": Wrapper(_options("ioe", "input output error")),
-    "strace": Wrapper(_options("eoOpsSuaEIPXbU")),
-    "su": Wrapper(_options("gGsw", "group supp-group shell"), 1, code="c", permuted=True),
-    "sudo": Wrapper(
-        _options("ugphCDRTUcrt", "user group prompt host close-from chdir chroot type role timeout"), assigns=True
+    "prlimit": Wrapper(
+        _options("po", "pid output"),
+        _options("cdefilmnqrstuvxy", "core cpu data fsize memlock nofile nproc rss stack verbose"),
     ),
-    "systemd-run": Wrapper(_options("pHMuGED", "property unit description slice uid gid nice setenv host machine")),
-    "taskset": Wrapper(skip=1),
-    "time": Wrapper(_options("fo", "format output")),
-    "timeout": Wrapper(_options("ks", "kill-after signal"), 1),
-    "torsocks": Wrapper(),
-    "toybox": Wrapper(),
-    "unbuffer": Wrapper(),
-    "unshare": Wrapper(_options("SGRw", "setuid setgid root wd map-user map-group propagation setgroups")),
-    "uvx": Wrapper(_options("p", "from with python")),
-    "valgrind": Wrapper(),
-    "watch": Wrapper(_options("nq", "interval equexit"), joined=True),
-    "xvfb-run": Wrapper(_options("enspwf", "server-num server-args error-file auth-file xauth-protocol wait screen")),
-    "npx": Wrapper(_options("p", "package"), code="c"),
+    "runuser": Wrapper(
+        _options("uGgsw", "user group supp-group shell"), _options("flmp-", "login fast"), code="c", permuted=True
+    ),
+    "setpriv": Wrapper(
+        _options(
+            "",
+            "ambient-caps apparmor-profile bounding-set egid euid groups inh-caps landlock-access landlock-rule"
+            " pdeathsig ptracer regid reuid rgid ruid securebits selinux-label",
+        ),
+        _options("", "clear-groups init-groups keep-groups nnp no-new-privs reset-env"),
+    ),
+    "setsid": Wrapper(flags=_options("cfw", "ctty fork wait")),
+    "sg": Wrapper(flags=_options("-"), skip=1, code="c", joined=True, permuted=True),
+    "ssh": Wrapper(_options("bcDEeFIiJLlmOopQRSWw"), _options("46AaCfGgKkMNnqsTtVvXxYy"), 1, joined=True),
+    "stdbuf": Wrapper(_options("ioe", "input output error")),
+    "strace": Wrapper(
+        _options("eoOpsSuaEIPXbU", "output expr trace signal user attach env string-limit"),
+        _options("cCdDfFhiknNqrtTvVwxyYzZ", "follow-forks summary-only quiet no-abbrev"),
+    ),
+    "su": Wrapper(_options("gGsw", "group supp-group shell"), _options("flmpP-", "login"), 1, code="c", permuted=True),
+    "sudo": Wrapper(
+        _options("ugphCDRTUcrt", "user group prompt host close-from chdir chroot type role timeout"),
+        _options("ABbEHikKlnNPSsVv", "preserve-env set-home login non-interactive background askpass stdin shell"),
+        assigns=True,
+    ),
+    "taskset": Wrapper(flags=_options("ac", "all-tasks cpu-list"), skip=1),
+    "time": Wrapper(_options("fo", "format output"), _options("apvql", "append portability verbose quiet")),
+    "timeout": _TIMEOUT,
+    "unbuffer": Wrapper(flags=_options("p")),
+    "uvx": Wrapper(_options("p", "from with python"), _options("qvU", "isolated quiet no-cache upgrade refresh")),
+    "valgrind": Wrapper(flags=None),
+    "watch": Wrapper(
+        _options("nq", "interval equexit"),
+        _options("bcCdegprtwx", "beep color differences errexit chgexit no-title precise exec no-wrap"),
+        joined=True,
+    ),
+    "xvfb-run": Wrapper(
+        _options("enspwf", "server-num server-args error-file auth-file xauth-protocol wait screen"),
+        _options("al", "auto-servernum auto-display listen-tcp"),
+    ),
+    "npx": Wrapper(_options("p", "package"), _options("yqs", "yes no no-install quiet silent"), code="c"),
 }
 # The same for a program with one of its subcommands.
 SUBWRAPPERS = {
@@ -95,14 +115,21 @@ SUBWRAPPERS = {
     ("pdm", "run"): Wrapper(),
     ("hatch", "run"): Wrapper(),
     ("rye", "run"): Wrapper(),
-    ("uv", "run"): Wrapper(_options("p", "python with extra group package with-requirements env-file project")),
-    ("pixi", "run"): Wrapper(_options("e", "environment")),
-    ("conda", "run"): Wrapper(_options("np", "name prefix cwd")),
-    ("bundle", "exec"): Wrapper(),
-    ("npm", "exec"): Wrapper(_options("", "package"), code="c"),
-    ("npm", "x"): Wrapper(_options("", "package"), code="c"),
-    ("pnpm", "exec"): Wrapper(code="c"),
-    ("pnpm", "dlx"): Wrapper(),
+    ("uv", "run"): Wrapper(
+        _options("p", "python with extra group package with-requirements env-file project directory"),
+        _options(
+            "qvU",
+            "active all-extras all-groups dev exact frozen isolated locked no-cache no-default-groups no-dev no-project"
+            " no-sync only-dev quiet",
+        ),
+    ),
+    ("pixi", "run"): Wrapper(_options("e", "environment manifest-path"), _options("qv", "frozen locked")),
+    ("conda", "run"): Wrapper(_options("np", "name prefix cwd"), _options("v", "no-capture-output live-stream")),
+    ("bundle", "exec"): Wrapper(flags=_options("", "keep-file-descriptors")),
+    ("npm", "exec"): Wrapper(_options("", "package"), _options("y", "yes no silent"), code="c"),
+    ("npm", "x"): Wrapper(_options("", "package"), _options("y", "yes no silent"), code="c"),
+    ("pnpm", "exec"): Wrapper(flags=_options("r", "recursive"), code="c"),
+    ("pnpm", "dlx"): Wrapper(_options("", "package"), _options("", "silent")),
     ("yarn", "exec"): Wrapper(),
     ("mise", "exec"): Wrapper(),
     ("mise", "x"): Wrapper(),
@@ -110,9 +137,28 @@ SUBWRAPPERS = {
     ("rbenv", "exec"): Wrapper(),
     ("pyenv", "exec"): Wrapper(),
     ("direnv", "exec"): Wrapper(skip=1),
-    ("perf", "stat"): Wrapper(_options("eoxrpt")),
-    ("perf", "record"): Wrapper(_options("eoFcpt")),
+    ("fnm", "exec"): Wrapper(_options("", "using")),
+    ("nvm", "exec"): Wrapper(flags=_options("", "silent"), skip=1),
+    ("volta", "run"): Wrapper(_options("", "node npm yarn pnpm")),
+    ("perf", "stat"): Wrapper(_options("eoxrpt"), _options("advAB")),
+    ("perf", "record"): Wrapper(_options("eoFcpt"), _options("agq")),
 }
+# Others that run their arguments: it is not known where the command begins.
+RUNNERS = frozenset(
+    """
+    abduco aws-vault bear bwrap byobu cargo-watch catchsegv ccache cgexec chamber checkinstall choom chpst chronic chrt
+    chruby-exec clush cpulimit cross-env-shell daemon daemonize dbus-launch distcc distrobox dockerize doppler dotenv
+    dotenvx dtach dumb-init eatmydata emconfigure emmake emrun env-cmd envchain envdir envuidgid execlineb fakechroot
+    faketime foreman forever gdbserver gosu gtime heaptrack honcho i386 icecc ifne infisical intercept-build kernprof
+    lckdo linux32 linux64 logsave ltrace lxc-attach lxc-execute machinectl memray memusage mispipe mosh mpiexec mpirun
+    msr multitime nsenter numactl op overmind parallel-ssh pdsh pee pgrphack pkexec pm2 ppc64 proot proxychains
+    proxychains4 pssh py-spy pyinstrument qsub reptyr rlwrap rr runcon runit runsv runsvdir rvm s6-envdir
+    s6-setuidgid sandbox-exec scalene scan-build schedtool scriptlive setarch setlock setuidgid setuser
+    softlimit sops sparc32 sparc64 srun ssh-agent sshpass su-exec supervise supervisor systemd-inhibit systemd-nspawn
+    systemd-run tini torify torsocks toolbox toybox trace-cmd trickle tsocks uclampset uftrace uname26 unshare vglrun
+    viztracer wait-for wait-for-it wait-for-it.sh with-contenv x86_64 xcrun xinit zrun
+    """.split()
+)
 
 SHELLS = frozenset(
     """

@@ -14,7 +14,6 @@ from tau.core.shell.parts import (
     ARITHMETIC,
     BLANK,
     BLANK_LINES,
-    NAME,
     WORDS,
     Command,
     Flow,
@@ -24,7 +23,7 @@ from tau.core.shell.parts import (
     StdinSource,
 )
 from tau.core.shell.tree import MAX_BYTES, CannotParse, Node, bytewise, parse
-from tau.core.shell.words import METACHARACTERS, NotUnderstood, Word, literal
+from tau.core.shell.words import ASSIGNMENT, METACHARACTERS, NotUnderstood, Word, split_assignment
 
 RESERVED = frozenset(
     """
@@ -37,7 +36,10 @@ _OPERATORS = frozenset(("&&", "||", ";", "&", "\n", ";;", ";&", ";;&"))
 
 
 class Script(Parts):
-    """A line that is understood. `functions` are those that it defines."""
+    """A line that is understood.
+
+    `functions` are those that it defines. `redirected`: it has `exec < file`, which feeds all commands after it.
+    """
 
     def __init__(
         self, text: str, outside: Mapping[str, Sequence[Word | None]] | None = None, stdin: StdinSource = "no"
@@ -55,22 +57,26 @@ class Script(Parts):
         except CannotParse as error:
             raise NotUnderstood(str(error)) from None
         self.functions: set[str] = set()
+        self.redirected = False
         # Variables that the outer line assigns may be in the environment of this code.
         self.variables = {name: list(values) for name, values in (outside or {}).items()}
         self._block(root, Flow(stdin, Sink("terminal")))
-        self._check_evaluated()
         if "nproc" in self.functions:  # its output counts as a number
             raise NotUnderstood("a function replaces a program")
 
     def absorb(self, inner: Script) -> None:
-        """Take over what the code for eval leaves in this shell. Raises NotUnderstood."""
+        """Take over what the code for eval leaves in this shell."""
         for name, values in inner.variables.items():
-            known = self.variables.setdefault(name, [])
-            known += values[len(known) :]  # the first ones are those of this line
+            for value in values:
+                self.assign(name, value)
         self.functions |= inner.functions
         self._arithmetic |= inner._arithmetic
         self._tested |= inner._tested
-        self._check_evaluated()
+        self.redirected |= inner.redirected
+
+    def known(self) -> tuple[int, int, bool]:
+        """The amount of what is known about variables and functions, and whether stdin is redirected."""
+        return sum(map(len, self.variables.values())), len(self.functions), self.redirected
 
     # Statements
 
@@ -78,6 +84,7 @@ class Script(Parts):
         """Handle a node that consists of statements, operators and keywords."""
         self._check_gaps(node, BLANK_LINES)
         for child in node.children:
+            self.unordered |= child.kind == "&"
             if child.kind in _OPERATORS or child.kind in RESERVED or child.kind in ("(", ")"):
                 continue
             self._statement(child, flow)
@@ -93,9 +100,11 @@ class Script(Parts):
             self._arithmetic_in(node)
             self._settle(self._add(flow), redirects, texts)
             return
+        if node.kind == "subshell" and self._text(node).startswith("(("):
+            raise NotUnderstood("an arithmetic expression is read as a command")
         loop = node.kind in ("while_statement", "for_statement", "c_style_for_statement", "do_group")
         inner = self._redirected(flow, redirects, texts)
-        inner = Flow(inner.stdin, inner.sink, inner.repeated or loop, inner.owner)
+        inner = Flow(inner.stdin, inner.sink, self._order(flow) if loop else flow.order, inner.owner)
         if node.kind == "case_statement":
             self._case(node, inner)
         elif node.kind in ("for_statement", "c_style_for_statement"):
@@ -115,7 +124,7 @@ class Script(Parts):
             redirect.operator.startswith((">", "&>")) and redirect.descriptor in ("", "1") for redirect in redirects
         ):
             sink = Sink("file")
-        return Flow(stdin, sink, flow.repeated, flow.owner)
+        return Flow(stdin, sink, flow.order, flow.owner)
 
     def _list(self, node: Node, flow: Flow, redirects: list[Redirect], texts: list[str]) -> None:
         self._check_gaps(node, BLANK_LINES)
@@ -126,20 +135,20 @@ class Script(Parts):
 
     def _pipeline(self, node: Node, flow: Flow, redirects: list[Redirect], texts: list[str]) -> None:
         self._check_gaps(node, BLANK_LINES)
-        stages = [child for child in node.children if child.kind not in ("|", "|&")]
-        self._stages(stages, flow, redirects, texts, flow.stdin)
+        self._stages(node, flow, redirects, texts, flow.stdin)
 
     def _stages(
-        self, stages: Sequence[Node], flow: Flow, redirects: list[Redirect], texts: list[str], first: StdinSource
+        self, node: Node, flow: Flow, redirects: list[Redirect], texts: list[str], first: StdinSource
     ) -> list[Command]:
-        stdin = first
+        stages = [child for child in node.children if child.kind not in ("|", "|&")]
+        stdin, order = first, self._order(flow)
         opening: list[Command] = []
         sink: Sink | None = None
         for at, stage in enumerate(stages):
             last = at == len(stages) - 1
             into = flow.sink if last else Sink("pipe")
             before = len(self.commands)
-            inner = Flow(stdin, into, flow.repeated, flow.owner)
+            inner = Flow(stdin, into, order, flow.owner)
             self._statement(stage, inner, redirects if last else (), texts if last else ())
             if sink is not None:
                 sink.commands += self.commands[before:]
@@ -154,7 +163,7 @@ class Script(Parts):
         found = self._redirects([child for child in node.children if child not in body], flow)
         redirects, texts = [*found.redirects, *redirects], [*found.texts, *texts]
         piped = next((after for after in found.after if after.kind == "pipeline"), None)
-        inner = Flow(flow.stdin, Sink("pipe"), flow.repeated, flow.owner) if piped else flow
+        inner = Flow(flow.stdin, Sink("pipe"), self._order(flow), flow.owner) if piped else flow
         if not body:
             self._settle(self._add(inner, found.more), redirects, texts)
         elif found.more and body[0].kind != "command":
@@ -165,15 +174,17 @@ class Script(Parts):
             self._statement(body[0], inner, redirects, texts)
         if piped is not None:
             self._check_gaps(piped, BLANK_LINES)
-            stages = [child for child in piped.children if child.kind not in ("|", "|&")]
-            inner.sink.commands += self._stages(stages, flow, [], [], "direct")
+            inner.sink.commands += self._stages(
+                piped, Flow(flow.stdin, flow.sink, inner.order, flow.owner), [], [], "direct"
+            )
         for after in found.after:
             if after is not piped:
                 self._statement(after, flow)
 
     def _function(self, node: Node, flow: Flow, redirects: list[Redirect], texts: list[str]) -> None:
         self._check_gaps(node, BLANK_LINES)
-        inner = Flow("inherited", Sink("captured"), True, flow.owner)
+        inner = Flow("inherited", Sink("captured"), flow.order, flow.owner)
+        self.unordered = True
         for child in node.children:
             if child.kind == "word":
                 self.functions.add(self._word([child], flow).text)
@@ -192,6 +203,8 @@ class Script(Parts):
                     opened = opened or part.kind == ")"
                     if not opened and part.kind in WORDS:
                         self._word([part], flow)
+                    elif part.kind == "&":
+                        self.unordered = True
                     elif part.kind not in (*_OPERATORS, "|", "(", ")"):
                         self._statement(part, flow)
             elif child.kind not in RESERVED and child.kind not in _OPERATORS:
@@ -206,11 +219,11 @@ class Script(Parts):
             elif child.kind in ARITHMETIC and node.kind == "c_style_for_statement":
                 self._arithmetic_in(child)
             elif child.kind in WORDS and child.kind != "variable_name":
-                self._assign(self._text(names[0]), self._word([child], flow))
+                self.assign(self._text(names[0]), self._word([child], flow))
             elif child.kind not in (*RESERVED, *_OPERATORS, "variable_name", "((", "))", ","):
                 raise NotUnderstood(f"a {child.kind} is not expected in a loop")
         if names and not any(child.kind == "in" for child in node.children):
-            self._assign(self._text(names[0]), None)
+            self.assign(self._text(names[0]), None)
 
     def _comment(self, node: Node, flow: Flow, redirects: list[Redirect], texts: list[str]) -> None:
         before = self._source[node.start - 1 : node.start]
@@ -224,7 +237,7 @@ class Script(Parts):
         self, node: Node, flow: Flow, redirects: list[Redirect], texts: list[str], more: Sequence[Word] = ()
     ) -> None:
         command = self._add(flow)
-        inner = Flow(flow.stdin, flow.sink, flow.repeated, command)
+        inner = Flow(flow.stdin, flow.sink, command.order, command)
         for group in self._groups(node):
             kind = group[0].kind
             if kind == "variable_assignment":
@@ -242,41 +255,32 @@ class Script(Parts):
                 command.words.append(self._word(nodes, inner))
         command.words += more
         self._settle(command, redirects, texts)
-        self._builtin_assignments(command)
+        self._keywords(command)
+        for name, value in command.assignments:
+            self.assign(name, value)
         if command.words and command.words[0].raw in RESERVED:
             raise NotUnderstood(f"{command.words[0].raw} stands where a command was expected")
 
-    def _builtin_assignments(self, command: Command) -> None:
-        """Handle builtins that set variables to what they read."""
-        names = [word.text for word in command.words if word.spelled]
-        while names and names[0] in ("builtin", "command", "-p", "--"):
-            del names[0]
-        for name, value in command.assignments:
-            self._assign(name, value)
-        if names and names[0] == "let":
-            self._arithmetic.update(name for word in names[1:] for name in NAME.findall(word))
-        elif names and names[0] in DECLARATIONS:
-            self._quoted_assignments(names[1:])
-        elif names and names[0] in ("read", "mapfile", "readarray", "getopts", "printf", "wait"):
-            for name in names[1:]:
-                if NAME.fullmatch(name):
-                    self._assign(name, None)
-            for special in ("REPLY", "MAPFILE", "OPTARG"):
-                self._assign(special, None)
-
-    def _quoted_assignments(self, words: Sequence[str]) -> None:
-        """Handle arguments such as 'x=1' of a declaration, which are words in the tree."""
-        for word in words:
-            name, equals, value = word.partition("=")
-            if equals:
-                self._assign(name.removesuffix("+"), literal(value))
-            elif NAME.fullmatch(name):
-                self._assign(name, None)
+    def _keywords(self, command: Command) -> None:
+        """Read through `time`, `!` and `coproc`: the grammar takes them for programs, and assignments for arguments."""
+        while not command.assignments and command.words and command.words[0].raw in ("time", "!", "coproc"):
+            keyword, *words = command.words
+            for option in ("-p", "--") if keyword.raw == "time" else ():
+                if words and words[0].raw == option:
+                    del words[0]
+            if words and words[0].text.startswith("-"):  # for sh it is a program
+                return
+            self.unordered |= keyword.raw == "coproc"
+            command.words = words
+            while words and ASSIGNMENT.match(words[0].raw) and (assigned := split_assignment(words[0])):
+                if "[" in words.pop(0).raw.partition("=")[0]:
+                    raise NotUnderstood("the index of an array is evaluated")
+                command.assignments.append(assigned)
 
     def _declaration(self, node: Node, flow: Flow, redirects: list[Redirect], texts: list[str]) -> None:
         """export, declare, local, readonly, typeset, unset."""
         command = self._add(flow)
-        inner = Flow(flow.stdin, flow.sink, flow.repeated, command)
+        inner = Flow(flow.stdin, flow.sink, command.order, command)
         for group in self._groups(node):
             if group[0].kind == "variable_assignment":
                 command.assignments.append(self._assignment(group[0], inner))
@@ -284,20 +288,8 @@ class Script(Parts):
                 command.words.append(self._word(group, inner))
             else:
                 raise NotUnderstood(f"a {group[0].kind} is not expected in a declaration")
-        options = [word.text for word in command.words[1:] if word.text.startswith("-")]
-        if any(not word.spelled or "[" in word.text for word in command.words[1:]) or any(
-            set(option) & set("niA") and command.words[0].text != "unset" for option in options
-        ):
-            raise NotUnderstood("a declaration makes a reference, a number or an element of an array")
         for name, word in command.assignments:
-            self._assign(name, word)
-        self._quoted_assignments(
-            [
-                word.text
-                for word in command.words[1:]
-                if "=" in word.text or command.words[0].text in ("local", "declare", "typeset")
-            ]
-        )
+            self.assign(name, word)
         self._settle(command, redirects, texts)
 
     def _test(self, node: Node, flow: Flow, redirects: list[Redirect], texts: list[str]) -> None:
@@ -307,18 +299,18 @@ class Script(Parts):
             self._arithmetic_in(node)
             return
         command = self._add(flow)
-        inner = Flow(flow.stdin, flow.sink, flow.repeated, command)
+        inner = Flow(flow.stdin, flow.sink, command.order, command)
         self._check_bracket(node, opening, inner)
         self._settle(command, redirects, texts)
 
     def _plain_assignment(self, node: Node, flow: Flow, redirects: list[Redirect], texts: list[str]) -> None:
         command = self._add(flow)
-        inner = Flow(flow.stdin, flow.sink, flow.repeated, command)
+        inner = Flow(flow.stdin, flow.sink, command.order, command)
         nodes = node.children if node.kind == "variable_assignments" else [node]
         self._check_gaps(node, BLANK)
         command.assignments += [self._assignment(child, inner) for child in nodes]
         for name, word in command.assignments:
-            self._assign(name, word)
+            self.assign(name, word)
         self._settle(command, redirects, texts)
 
 

@@ -158,6 +158,50 @@ GIT_EXECUTING = {
     "submodule": _options("", "command"),
 }
 
+# Programs whose output is theirs, not text of the line, unless they read a file that the line writes: builtins,
+# compilers, package managers, test runners.
+ORDINARY = (
+    PACKAGE_MANAGERS
+    | SUBCOMMANDS
+    | frozenset(
+        """
+    . [[ aclocal actionlint addgroup adduser alembic alias ansible-lint ansible-playbook ant apachectl
+    apparmor_parser ar argocd artisan as asciidoctor asdf auditwheel autoconf autoheader automake autoreconf ava
+    babel bandit bazel bazelisk bg bibtex bind biome black bmake brakeman buck buck2 build buildah builtin bundle
+    bundler c++ c8 c89 c99 cabal caller cc cdk celery changeset chattr chgrp chown chsh cibuildwheel clang clang++
+    clang-tidy clear cmake codecov codesign codespell command commitlint compgen complete configure corepack
+    coverage cpack cppcheck createdb createuser crontab cross crystal ctest cypress cython dart declare defaults
+    delocate-wheel deluser depmod dig disown django-admin dmesg dotnet doxygen dpkg dpkg-buildpackage
+    dpkg-reconfigure dprint dropdb dune dvips ebuild eksctl enable esbuild eslint eval exec export f2py fastlane fc
+    ffmpeg ffprobe fg flake8 flask flit flutter flux fnm free fuser g++ gcc getent getopts gfortran ghc gitleaks
+    gmake gnatmake gofumpt goimports golangci-lint goreleaser gotestsum govulncheck gradle gradlew groupadd groupmod
+    grunt grype gulp gunicorn hadolint hash hatch hdiutil history host hostnamectl htop hugo husky hwclock
+    hypothesis identify ifconfig initctl initdb inkscape insmod install_name_tool invoke-rc.d iostat ip iptables
+    isort istioctl jasmine javac jekyll jest jobs journalctl jpegoptim jupyter k3d k3s karma kind kotlinc kustomize
+    latex latexmk launchctl ld ldconfig ldd lein lerna let libtool libtoolize lint-staged lipo local locale-gen
+    localectl logger losetup lsblk lsmod lsof lspci lsusb lualatex magick make mapfile markdownlint maturin mdbook
+    meson minikube mise mix mkdocs mke2fs mkfs mkswap mktemp mocha modprobe mongo mongod mongosh mount mountpoint
+    msbuild mvn mvnw mypy mysqladmin mysqldump nasm netstat next nft ng nginx nim nimble ninja nm nodenv nose2
+    nosetests nox nslookup nuxt nvcc nvidia-smi nvm nx nyc opam optipng oxlint packer pants parcel passwd pdflatex
+    pdm pep8 pest pg_ctl pg_dump pg_isready pg_restore php-cs-fixer phpstan phpunit pidof ping pipenv pkg-config
+    playwright pod poetry postgres pre-commit protoc psalm pulumi pycodestyle pydocstyle pyenv pylint pyright pytest
+    rake ranlib rbenv read readelf readonly rebar3 redis-cli redis-server renice reset rm rmmod rollup route rspec
+    rubocop ruff rush rustc rustup sam say sbt scalac scons security semantic-release semgrep serverless service set
+    shellcheck shfmt shift shopt shred skaffold skopeo snyk softwareupdate source spctl sphinx-apidoc
+    sphinx-autobuild sphinx-build ss ssh-add ssh-keyscan stack standard staticcheck streamlit strip stty stylelint
+    supervisorctl suspend svelte-kit svgo sw_vers swapoff swapon swc swift swiftc swig syft sync sysctl systemctl
+    tap time timedatectl times tofu top tox traceroute trap tree trivy trunk tsc tsup turbo twine typeset typst
+    umount unalias unlink unset update-alternatives update-ca-certificates update-grub useradd userdel usermod
+    uvicorn vale virtualenv vite vitest vmstat volta waf wasm-bindgen wasm-pack webpack whois xattr xcodebuild
+    xelatex xo yamllint zig zola
+    """.split()
+    )
+)
+# Options whose value is a script that the program runs.
+SCRIPT_OPTIONS = {
+    **dict.fromkeys(("awk", "gawk", "mawk", "nawk", "original-awk"), _options("fEil", "file exec include load")),
+    **dict.fromkeys(("sed", "gsed"), _options("f", "file")),
+}
 # Programs that create or fetch archives and files: a line that runs one of them produces itself what it unpacks.
 PRODUCERS = frozenset(
     """
@@ -170,11 +214,20 @@ DOWNLOADERS = frozenset(("curl", "wget", "aria2c", "scp", "sftp", "http", "fetch
 # Options whose value is a file that the program writes. Long options may be abbreviated.
 WRITING = {
     "curl": _options("ocD", "output cookie-jar dump-header trace trace-ascii stderr etag-save hsts alt-svc libcurl"),
-    "wget": _options("Ooa", "output-document output-file append-output save-cookies warc-file hsts-file rejected-log"),
+    "wget": _options(
+        "Ooa",
+        "output-document output-file append-output save-cookies warc-file hsts-file rejected-log",
+    ),
     "aria2c": _options("ol", "out log save-session"),
     "http": _options("o", "output"),
     "fetch": _options("o", "output"),
     "gh": _options("O", "output"),
+}
+# Options whose value is a file that may name more of them.
+TARGET_LISTS = {
+    "curl": _options("K", "config"),
+    "wget": _options("i", "input-file config"),
+    "aria2c": _options("i", "input-file conf-path"),
 }
 UNPACKERS = frozenset(("tar", "unzip", "cpio", "7z", "ar", "bsdtar", "gunzip", "unxz", "patch", "git", "xxd", "base64"))
 DATA_FILE = re.compile(

@@ -75,6 +75,14 @@ def literal(text: str) -> Word:
     return Word(text, text, raw=text)
 
 
+def split_assignment(word: Word) -> tuple[str, Word] | None:
+    """The name and the value in `name=value`."""
+    if not (found := ASSIGNMENT.match(word.text)):
+        return None
+    shape = word.shape.partition("=")[2] if "=" in word.shape else ANYTHING
+    return found[0].rstrip("+="), word._replace(text=word.text[found.end() :], shape=shape)
+
+
 def matches(shape: str, text: str) -> bool:
     """True if a shape can become the text."""
     if ANYTHING not in shape and ONE_CHARACTER not in shape:
