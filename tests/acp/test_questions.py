@@ -11,6 +11,7 @@ import pytest
 
 from support.acp_peer import EVERYTHING, Peer, memory_peer
 from support.rpc_process import Json
+from support.virtual_clock import Clock, played
 
 OK: Json = {"text": "ok"}
 
@@ -90,6 +91,23 @@ def test_only_an_option_that_was_offered_and_allows_allows(answer: Any, tmp_path
         assert peer.calls()["call_1"]["status"] == "failed"
 
     run(case, tmp_path, tool("bash", command="touch no"), OK, args=["--permissions", "ask"])
+
+
+def test_a_permission_question_waits_for_the_editor_as_long_as_it_takes(tmp_path: Path) -> None:
+    async def story(clock: Clock) -> None:
+        async with memory_peer(tmp_path, tool("bash", command="touch yes"), OK, args=["--permissions", "ask"]) as peer:
+            await peer.initialize(None)
+            session = await peer.new(tmp_path / "work")
+            request = peer.prompt_request(session)
+            await peer.send(request)
+            asked = await peer.until(lambda one: one.get("method") == "session/request_permission")
+            clock.let_pass(24 * 3600)
+            await peer.call("session/list")
+            await peer.reply(asked, selected("allow-once"))
+            assert (await peer.response(request))["stopReason"] == "end_turn"
+            assert (tmp_path / "work" / "yes").exists()
+
+    played(story)
 
 
 def test_an_error_and_the_deadline_deny(tmp_path: Path) -> None:

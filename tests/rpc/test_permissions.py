@@ -57,15 +57,60 @@ def test_a_command_runs_when_the_person_allows_it_once_and_is_asked_about_again(
         for _ in range(2):
             request = question(agent)
             assert not (agent.cwd / "b").exists()
-            assert {key: request[key] for key in ("method", "title", "options", "timeout")} == {
+            assert {key: request[key] for key in ("method", "title", "options")} == {
                 "method": "select",
                 "title": "Allow bash?\n\necho x >> a",
                 "options": [ONCE, "Allow for this session: bash with exactly this command", DENY],
-                "timeout": 60000,
             }
             answer(agent, request, value=ONCE)
         assert [message["isError"] for message in said(agent.settled(), "toolResult")][-1:] == [False]
         assert (agent.cwd / "a").read_text() == "x\nx\n"
+
+
+ASKS = """
+def setup(pi):
+    pi.register_command("choose", choose)
+
+async def choose(args, ctx):
+    await ctx.ui.input("Name?")
+"""
+
+
+@pytest.mark.parametrize("before", ["a permission", "another dialog"])
+def test_a_question_waits_for_60_s_until_the_client_has_answered_a_dialog(tmp_path: Path, before: str) -> None:
+    extension = tmp_path / "asks.py"
+    extension.write_text(ASKS)
+    args = ["--permissions", "ask", "-e", str(extension)]
+    with Agent(tmp_path, calls("true"), OK, calls("false"), OK, args=args) as agent:
+        if before == "another dialog":
+            agent.send("prompt", message="/choose")
+            answer(agent, question(agent), cancelled=True)
+        agent.send("prompt", message="go")
+        first = question(agent)
+        answer(agent, first, value=ONCE)
+        agent.settled()
+        agent.send("prompt", message="again")
+        second = question(agent)
+        answer(agent, second, value=ONCE)
+    timeouts = [one.get("timeout") for one in (first, second)]
+    assert timeouts == ([60000, None] if before == "a permission" else [None, None])
+
+
+def test_an_answer_to_no_open_dialog_does_not_make_questions_wait_for_longer(tmp_path: Path) -> None:
+    with asking(tmp_path, calls("true"), OK) as agent:
+        answer(agent, {"id": "00000000-0000-4000-8000-000000000000"}, value=ONCE)
+        agent.send("prompt", message="go")
+        assert question(agent)["timeout"] == 60000
+
+
+@pytest.mark.parametrize(("rules", "milliseconds"), [({"fixedDeadline": True}, 60000), ({"deadline": 90}, 90000)])
+def test_a_deadline_of_the_rules_holds_for_every_question(tmp_path: Path, rules: Json, milliseconds: int) -> None:
+    with ruled(tmp_path, rules, calls("true"), calls("true"), OK) as agent:
+        agent.send("prompt", message="go")
+        for _ in range(2):
+            request = question(agent)
+            assert request["timeout"] == milliseconds
+            answer(agent, request, value=ONCE)
 
 
 def test_what_is_allowed_for_the_session_is_not_asked_again_until_there_is_another_session(tmp_path: Path) -> None:

@@ -12,7 +12,10 @@ from typing import Any
 import pytest
 
 from support.rpc_process import calls, endless
-from support.served import Client, Json, make_host
+from support.served import Client, Json, close_hosts, make_host
+from support.virtual_clock import Clock, played
+from tau.records.dialogs import Input
+from tau.runtime.extensions.dialogs import dialog_id
 from tau.serve.access import Access
 from tau.serve.host import Host
 from tau.serve.unix_socket import peer_uid
@@ -76,8 +79,78 @@ async def test_a_question_waits_for_a_client_that_can_answer_and_then_counts_as_
     assert "no client can answer" in result["result"]["content"][0]["text"]
 
 
+def test_a_permission_question_waits_while_a_client_is_attached_and_then_for_the_answer_timeout(tmp_path: Path) -> None:
+    async def story(clock: Clock) -> None:
+        host = make_host(tmp_path, calls("echo ran"), {"text": "done"}, permissions="ask", answer_timeout_s=60.0)
+        session = await opened(host)
+        watcher = await attached(host, session, WATCHER)
+
+        async def later(seconds: float) -> bool:
+            """Whether the question is open then."""
+            clock.let_pass(seconds)
+            await asyncio.sleep(0)
+            await watcher.get("get_state")
+            return not watcher.events("extension_ui_resolved")
+
+        driver = await attached(host, session)
+        await driver.get("prompt", message="run it")
+        assert "timeout" not in await driver.until("extension_ui_request", 0)
+        assert await later(24 * 3600)
+        driver.cut()
+        await driver.ended()
+        assert await later(59)
+        driver = await attached(host, session)
+        (dialog,) = (await driver.until("snapshot", 0))["dialogs"]
+        assert "timeout" not in dialog and await later(24 * 3600)
+        driver.cut()
+        await driver.ended()
+        assert await later(59)
+        assert not await later(2)
+        await watcher.until("agent_settled", 0)
+        await close_hosts()
+
+    played(story)
+
+
+def test_a_client_that_perhaps_has_no_user_is_waited_for_after_it_has_answered(tmp_path: Path) -> None:
+    async def story(clock: Clock) -> None:
+        answers = *(calls(f"echo {at}") for at in range(3)), {"text": "done"}
+        host = make_host(tmp_path, *answers, permissions="ask", answer_timeout_s=60.0)
+        session = await opened(host)
+        program = await attached(host, session, answers=False)
+        await program.get("prompt", message="run it")
+        await program.until("extension_ui_request")
+        clock.let_pass(61)
+        await program.until("extension_ui_resolved")
+        asked = await program.until("extension_ui_request")
+        await program.send("extension_ui_response", id=asked["id"], value="Allow once")
+        asked = await program.until("extension_ui_request")
+        clock.let_pass(24 * 3600)
+        await asyncio.sleep(0)
+        await program.get("get_state")
+        await program.send("extension_ui_response", id=asked["id"], value="Allow once")
+        await program.until("agent_settled")
+        results = [one["result"]["content"][0]["text"] for one in program.events("tool_execution_end")]
+        assert "no client can answer" in results[0] and results[1:] == ["1\n", "2\n"]
+        await close_hosts()
+
+    played(story)
+
+
+async def test_a_dialog_of_an_extension_waits_for_such_a_client(tmp_path: Path) -> None:
+    host = make_host(tmp_path, answer_timeout_s=0.0)
+    program = await attached(host, await opened(host), answers=False)
+    (live,) = host.sessions
+    asking = asyncio.create_task(live.handle.dialogs.ask(Input(dialog_id(), "Which?")))
+    question = await program.until("extension_ui_request")
+    await program.get("get_state")
+    await program.send("extension_ui_response", id=question["id"], value="this")
+    assert await asking == "this"
+
+
 async def test_a_client_that_comes_back_finds_the_open_dialog_with_the_time_left(tmp_path: Path) -> None:
-    host = make_host(tmp_path, calls("echo ran"), {"text": "done"}, permissions="ask", answer_timeout_s=30.0)
+    rules = {"deadline": 60}
+    host = make_host(tmp_path, calls("echo ran"), {"text": "done"}, permissions=rules, answer_timeout_s=30.0)
     session = await opened(host)
     one = await attached(host, session)
     await one.get("prompt", message="run it")

@@ -15,7 +15,7 @@ import pytest
 from long import host_kills
 from support.host_process import HostProcess, Json, SocketClient, processes_with
 from support.limits import no_descriptors
-from support.rpc_process import endless, surroundings
+from support.rpc_process import calls, endless, surroundings
 
 pytestmark = pytest.mark.process
 
@@ -66,6 +66,33 @@ def test_another_process_is_told_to_attach_to_a_session_of_the_host(tmp_path: Pa
         refused = tau(tmp_path, "-p", "--model", "demo", "--session", session, "hello")
         assert refused.returncode == 2
         assert f"is open in tau serve (process {host.process.pid}): tau attach continues it." in refused.stderr
+
+
+def test_a_question_waits_for_a_client_on_the_socket_and_not_for_a_silent_program(tmp_path: Path) -> None:
+    asks = calls("echo ran")
+    args = ("--no-tcp", "--permissions", "ask", "--answer-timeout", "0")
+    with HostProcess(tmp_path, asks, {"text": "done"}, args=args) as host, host.client() as client:
+        session = client.get("open_session")["session"]
+        client.get("prompt", session=session, message="run it")
+        question = client.until("extension_ui_request")
+        assert client.get("list_sessions", live=True)["sessions"][0]["attention"] is True
+        client.send("extension_ui_response", session=session, id=question["id"], value="Allow once")
+        client.until("agent_settled")
+    argv = [sys.executable, "-P", "-c", "from tau.cli.main import pi; pi()", "--mode", "rpc", "--connect", "unix:"]
+    pipe = subprocess.PIPE
+    with (
+        HostProcess(tmp_path, asks, {"text": "done"}, args=args),
+        subprocess.Popen(argv, stdin=pipe, stdout=pipe, cwd=tmp_path / "work", env=surroundings(tmp_path)) as bridge,
+    ):
+        assert bridge.stdin is not None and bridge.stdout is not None
+        bridge.stdin.write(b'{"type":"prompt","message":"run it"}\n')
+        bridge.stdin.flush()
+        records = []
+        while not records or records[-1]["type"] != "agent_settled":
+            records.append(json.loads(bridge.stdout.readline()))
+        bridge.stdin.close()
+    (result,) = [record for record in records if record["type"] == "tool_execution_end"]
+    assert "no client can answer" in result["result"]["content"][0]["text"]
 
 
 def test_a_model_that_repeats_a_failing_call_is_stopped_on_a_host(tmp_path: Path) -> None:

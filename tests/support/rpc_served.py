@@ -22,12 +22,15 @@ from tau.serve.opening import HostConfig
 from tau.store.paths import agent_dir
 
 COMMAND_TIMEOUT_S = 1.0
+WAITS = "a host waits while a client is attached"
 SAVED = "choices of the clients of a host are not saved as the user's defaults"
 # Tests of tests/rpc that do not hold for a host, and why.
 DIFFERENT = {
     "test_what_is_chosen_is_saved_but_not_by_the_newest": SAVED,
     "test_retrying_can_be_switched_off": SAVED,
     "test_get_tools_lists_all_tools_with_their_source_and_set_active_tools_selects": "a client cannot add tools",
+    "test_a_question_waits_for_60_s_until_the_client_has_answered_a_dialog": WAITS,
+    "test_an_answer_to_no_open_dialog_does_not_make_questions_wait_for_longer": WAITS,
     "test_open_requests_fail_when_the_client_closes_stdin_and_no_new_ones_are_made": "the client may come back",
     "test_an_option_that_no_extension_knows_either_is_refused": "the host goes on; only the session is not started",
 }

@@ -253,7 +253,7 @@ def test_print_mode_at_a_terminal_answers_and_ends(tmp_path: Path) -> None:
 
 ASKING = ["--permissions", "ask"]
 TOUCHED = [calls("touch a"), {"text": "done"}]
-NO = "anything else means no (60 s): "
+NO = "anything else means no: "
 
 
 def results(folder: Path) -> list[Json]:
@@ -278,6 +278,27 @@ def test_a_call_is_shown_and_runs_when_it_is_allowed(tmp_path: Path) -> None:
         terminal.write("1\n")
         terminal.until("done")
     assert (tmp_path / "work" / "a").exists()
+
+
+def test_the_question_about_an_edit_or_a_write_shows_the_change(tmp_path: Path) -> None:
+    edit = {"path": "calc.py", "oldText": "a - b", "newText": "a +\u202e b"}
+    write = {"path": "new.py", "content": "one\ntwo\n"}
+    both = [{"tool": "edit", "arguments": edit, "id": "c1"}, {"tool": "write", "arguments": write, "id": "c2"}]
+    answers = [{"blocks": both}, {"text": "done"}]
+    with Terminal(tmp_path, *ASKING, answers=answers) as terminal:
+        (tmp_path / "work" / "calc.py").write_text("def add(a, b):\n    return a - b\n")
+        terminal.until("> ")
+        terminal.write("go\n")
+        shown = [terminal.until(NO).partition("?\n")[2]]
+        terminal.write("1\n")
+        shown.append(terminal.until(NO).partition("?\n")[2])
+        terminal.write("1\n")
+        terminal.until("done")
+    texts = [re.findall(r"^  \| (.*)$", one, re.MULTILINE) for one in sorted(shown)]
+    assert texts == [
+        [f"{tmp_path / 'work'}/calc.py", " 1 def add(a, b):", "-2     return a - b", "+2     return a +\\u202e b"],
+        [f"{tmp_path / 'work'}/new.py", "+1 one", "+2 two"],
+    ]
 
 
 @pytest.mark.parametrize("key", ["y\n", "Y\n", "yes\n"])

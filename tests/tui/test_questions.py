@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from support.in_process_session import play
 from support.rpc_process import Json
 from support.terminal_session import BINDINGS, TerminalSession, call
+from support.virtual_clock import Clock, played
 from tau.records.base import parse
 from tau.records.dialogs import Input, Select, ui_json
 from tau.records.permissions import PermissionDetails
@@ -44,6 +45,25 @@ def test_a_permission_question_shows_the_change_before_it_is_made(tmp_path: Path
     play(story())
 
 
+def test_a_permission_question_waits_for_the_person_as_long_as_it_takes(tmp_path: Path) -> None:
+    async def story(clock: Clock) -> None:
+        terminal = TerminalSession(tmp_path, {"blocks": [call("bash", command="true")]})
+        running = await terminal.run()
+        await terminal.until(lambda: len(terminal.questions))
+        assert "clock" not in "\n".join(terminal.screen())
+        assert terminal.handle.dialogs.deadline(terminal.sent[0].id) is None
+        clock.let_pass(24 * 3600)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert len(terminal.questions) == 1
+        terminal.press("1")
+        await running
+        assert terminal.result()[0] is False
+        await terminal.handle.close()
+
+    played(story)
+
+
 def test_the_wire_does_not_change_by_the_details(tmp_path: Path) -> None:
     async def story() -> None:
         terminal = TerminalSession(tmp_path, {"blocks": [call("bash", command="true")]})
@@ -56,7 +76,6 @@ def test_the_wire_does_not_change_by_the_details(tmp_path: Path) -> None:
             "method": "select",
             "title": "Allow bash?\n\ntrue",
             "options": ["Allow once", "Allow for this session: bash with exactly this command", "Deny"],
-            "timeout": 60000,
         }
         terminal.press("enter")
         await running

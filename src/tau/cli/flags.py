@@ -117,7 +117,7 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
         Flag("scope", "", "SCOPE", "with `tau serve token new` and `tau serve url`: watch, drive or admin"),
         Flag("idle", "", "TIME", "close a session without clients after this time (default: 15m)"),
         Flag("max-live", "", "N", "sessions that are open at once (default: 1000)"),
-        Flag("answer-timeout", "", "SECONDS", "how long a question waits for a client (default: 60)"),
+        Flag("answer-timeout", "", "SECONDS", "how long a question waits when no client can answer (default: 60)"),
         Flag("drain", "", "SECONDS", "how long runs may go on after SIGTERM (default: 10)"),
     ),
     "other": (

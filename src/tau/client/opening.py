@@ -48,15 +48,16 @@ def remote_line(
     open: Mapping[str, Any] | None = None,
     dialect: str = "1.5",
     reconnect: bool = True,
+    answers: bool = False,
 ) -> MakeLine:
-    """Return what makes the line to a session. Raises UsageError."""
+    """Return what makes the line to a session. `answers`: a person is there for questions. Raises UsageError."""
     if session is not None and open is not None:
         raise UsageError("Give session= to attach to a session, or open= to open one, but not both.")
     command = None if session is not None else open_command(open or {})
     name = f"{Binding.client} {secrets.token_hex(4)}"  # by which the host knows the lender of a tool when it is back
 
     def make_line(on_line: OnLine, on_end: OnEnd) -> Line:
-        binding = Binding(session=session, dialect=dialect, client=name)
+        binding = Binding(session=session, dialect=dialect, client=name, answers=answers)
         return SessionLine(address, binding, command, on_line, on_end, reconnect=reconnect)
 
     return make_line

@@ -53,6 +53,7 @@ class Binding:
     dialect: str = "default"
     flow: str = "skip"
     client: str = f"tau/{__version__}"
+    answers: bool = False  # somebody is there to answer permission questions
     responses: bool = True  # false for a dialect without responses: its commands cannot be repeated
 
 
@@ -256,6 +257,7 @@ class RemoteLine:
             "after": cursor.after,
             "numbers": True,
             "flow": binding.flow,
+            "answers": binding.answers,
         }
         return encode({name: value for name, value in hello.items() if value is not None}) + b"\n"
 

@@ -36,7 +36,8 @@ class Hello(HostCommand, tag="hello"):
 
     `after` continues a stream after that number; `entry` is the last entry that the client has, for a snapshot.
     `numbers`: events have `seq`, responses `asOf`. `flow`: with `wait`, the run waits for this client up to 30 s.
-    `pace` is the time in milliseconds between two writes of merged deltas.
+    `pace` is the time in milliseconds between two writes of merged deltas. `answers`: false if perhaps nobody is there
+    to answer; permission questions then wait for this client only after it has answered a dialog.
     """
 
     version: int
@@ -49,6 +50,7 @@ class Hello(HostCommand, tag="hello"):
     numbers: bool | None = None
     flow: Flow | None = None
     pace: Count | None = None
+    answers: bool | None = None
 
 
 class OpenSession(HostCommand, tag="open_session"):

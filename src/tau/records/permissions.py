@@ -22,13 +22,16 @@ class Rule(Record, forbid_unknown_fields=True):
 
 
 class Permissions(Record, forbid_unknown_fields=True):
-    """A rules file. `deadline` is in seconds. With `fixed_deadline`, the user at the terminal cannot stop it."""
+    """A rules file. `deadline` is in seconds; without it, the front end decides how long a question waits.
+
+    With `fixed_deadline`, there is one, and the user at the terminal cannot stop it.
+    """
 
     deny: list[Rule] = []
     ask: list[Rule] = []
     allow: list[Rule] = []
     otherwise: Literal["allow", "ask", "deny"] = "ask"
-    deadline: float = 60
+    deadline: float | UnsetType = UNSET
     fixed_deadline: bool = False
 
 

@@ -11,6 +11,7 @@ from tau.core.checks.exit_codes import ANSWERED
 from tau.rpc.commands import HANDLERS
 from tau.runtime.app.handle import SessionHandle
 from tau.runtime.app.process import SHUTDOWN_TIMEOUT_S, StopRequest, within
+from tau.runtime.extensions.dialogs import ANSWER_TIMEOUT_S
 from tau.runtime.protocol.dispatcher import Dispatcher
 from tau.runtime.protocol.outbox import Outbox
 from tau.runtime.protocol.requests import InputLine
@@ -81,6 +82,7 @@ class Server:
 
     async def serve(self, handle: SessionHandle) -> None:
         """Handle lines until the input ends, then wait for everything that was started."""
+        handle.dialogs.answer_timeout_s = ANSWER_TIMEOUT_S
         dispatcher = Dispatcher(
             handle,
             HANDLERS,

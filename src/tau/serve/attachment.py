@@ -56,11 +56,16 @@ class Attachment:
         pace_s: float = 0,
         waits: bool = False,
         stays: bool = True,
+        answers: bool = True,
     ) -> None:
-        """`stays`: the channel is not for one request alone, so its client may answer dialogs and lend tools."""
+        """`stays`: the channel is not for one request alone, so its client may answer dialogs and lend tools.
+
+        `answers`: it says that somebody is there to answer. Permission questions do not wait for the others.
+        """
         self.live = live
         self.client = client
         self.access = access
+        self.answers = answers
         self.since = now()
         self._metrics = host.metrics
         self._outgoing = outgoing

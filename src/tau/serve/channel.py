@@ -166,6 +166,7 @@ class Channel:
             pace_s=greeting.pace_s,
             waits=greeting.waits,
             stays=self.kind != "http",
+            answers=greeting.hello.answers is not False,
         )
         attachment.reader.sent = sent
         attached = attachment.attach(after, entry)

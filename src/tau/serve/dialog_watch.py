@@ -9,33 +9,38 @@ from typing import Any
 from tau.records.base import UNSET
 from tau.records.events import Event
 from tau.records.host_events import DialogOutcome, DialogResolved
-from tau.runtime.extensions.dialogs import Dialogs
+from tau.runtime.extensions.dialogs import Dialogs, Question
 
 
 class DialogWatch:
-    """`publish` sends an event to all clients. `attended` tells whether a client that can answer is attached.
+    """`publish` sends an event to all clients. `attended` tells whether a client is attached that can answer.
 
     The first answer wins. A question that no client can answer waits `timeout_s` for one, and then counts as not
     answered by anybody.
     """
 
     def __init__(
-        self, dialogs: Dialogs, publish: Callable[[Event], object], attended: Callable[[], bool], timeout_s: float
+        self,
+        dialogs: Dialogs,
+        publish: Callable[[Event], object],
+        attended: Callable[[Question], bool],
+        timeout_s: float,
     ) -> None:
         self._dialogs = dialogs
         self._publish = publish
         self._attended = attended
         self._timeout_s = timeout_s
         self._loop = asyncio.get_running_loop()
-        self._open: dict[str, float | None] = {}  # deadlines
+        self._open: dict[str, tuple[Question, float | None]] = {}  # with deadlines
         self._answers: dict[str, tuple[str, DialogOutcome]] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
+        self.answered_by: set[str] = set()  # clients
         dialogs.over = self._over
 
-    def shown(self, id: str) -> None:
+    def shown(self, question: Question) -> None:
         """A dialog was sent to the clients."""
-        self._open[id] = self._dialogs.deadline(id)
-        self._watch(id)
+        self._open[question.id] = question, self._dialogs.deadline(question.id)
+        self._watch(question.id)
 
     def answer(self, answer: Any, client: str) -> None:
         """An answer of a client. It is ignored if there was one already."""
@@ -44,6 +49,8 @@ class DialogWatch:
             return
         if self._dialogs.answer(answer):
             self._answers[id] = client, "cancelled" if answer.get("cancelled") else "answered"
+            self.answered_by.add(client)
+            self.clients_changed()
 
     def clients_changed(self) -> None:
         for id in self._open:
@@ -56,7 +63,7 @@ class DialogWatch:
 
     def _watch(self, id: str) -> None:
         """Start or stop the clock of a dialog."""
-        if self._attended():
+        if self._attended(self._open[id][0]):
             if (timer := self._timers.pop(id, None)) is not None:
                 timer.cancel()
         elif id not in self._timers:
@@ -64,13 +71,13 @@ class DialogWatch:
 
     def _expire(self, id: str) -> None:
         self._timers.pop(id, None)
-        if id in self._open and not self._attended():
+        if id in self._open and not self._attended(self._open[id][0]):
             self._dialogs.end_unattended(id)
 
     def _over(self, id: str) -> None:
         if id not in self._open:
             return
-        deadline = self._open.pop(id)
+        _, deadline = self._open.pop(id)
         if (timer := self._timers.pop(id, None)) is not None:
             timer.cancel()
         client, outcome = self._answers.pop(id, (None, None))

@@ -19,6 +19,7 @@ from tau.records.host_events import DialogResolved, Interrupted, RunningBash, Se
 from tau.records.messages import Assistant
 from tau.runtime.app.factory import SessionFactory
 from tau.runtime.clock import now
+from tau.runtime.extensions.dialogs import asks_permission
 from tau.serve.attachment import Attachment
 from tau.serve.dialog_watch import DialogWatch
 from tau.serve.event_stream import EventStream, Published
@@ -110,6 +111,7 @@ class LiveSession:
 
     def remove(self, attachment: Attachment) -> None:
         self.attachments.discard(attachment)
+        self.dialogs.answered_by.discard(attachment.client)
         self._clients_changed()
 
     def _clients_changed(self) -> None:
@@ -117,8 +119,10 @@ class LiveSession:
         self.dialogs.clients_changed()
         self._changed(self)
 
-    def _attended(self) -> bool:
-        return any(attachment.can_answer for attachment in self.attachments)
+    def _attended(self, question: Question) -> bool:
+        known = self.dialogs.answered_by
+        surely = asks_permission(question)
+        return any(one.can_answer and (not surely or one.answers or one.client in known) for one in self.attachments)
 
     # Commands of clients.
 
@@ -204,7 +208,7 @@ class LiveSession:
             self._compacting = False
             self._settled()
         elif isinstance(event, Question):
-            self.dialogs.shown(event.id)
+            self.dialogs.shown(event)
         if isinstance(event, AgentStart | AgentSettled | UiRequest | DialogResolved | SessionChanged):
             self._changed(self)
 

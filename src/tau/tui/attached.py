@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable
 from typing import NoReturn
 
@@ -41,7 +42,8 @@ def open_remote(attachment: Attachment, client: Client) -> Awaitable[SessionHand
 
 async def _open(attachment: Attachment, client: Client) -> SessionHandle:
     target = attachment.target
-    line = remote_line(target.address, session=target.session, open=target.open, dialect=DIALECT)
+    answers = os.isatty(0) and os.isatty(1)
+    line = remote_line(target.address, session=target.session, open=target.open, dialect=DIALECT, answers=answers)
     local = attachment.factory.open(client, "print" if attachment.plain else "tui")
     handle = RemoteHandle(local, client_over(line, RpcClient), client)
     await handle.connect()

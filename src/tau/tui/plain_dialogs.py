@@ -18,7 +18,7 @@ from typing import Any
 
 from tau.core.text.terminal_text import escape_hidden
 from tau.records.dialogs import Confirm, Editor, Input, Select
-from tau.runtime.extensions.dialogs import ALLOW_ONCE, DENY, Dialogs, Question
+from tau.runtime.extensions.dialogs import Dialogs, Question, asks_permission
 from tau.runtime.terminal import say, stream
 
 YES = ("y", "yes")
@@ -32,7 +32,7 @@ class TerminalDialogs:
         self._post = post
         self._dialogs: Dialogs | None = None
         self._queue: SimpleQueue[Question | None] = SimpleQueue()
-        self._open: set[str] = set()
+        self._open: dict[str, str] = {}  # id of a question: what the call that it is about would change
         self._closed_read, self._closed_write = os.pipe()
         os.set_blocking(self._closed_write, False)
 
@@ -45,7 +45,8 @@ class TerminalDialogs:
         dialogs.over = self._on_closed
 
     def put(self, question: Question) -> None:
-        self._open.add(question.id)
+        details = None if self._dialogs is None else self._dialogs.details(question.id)
+        self._open[question.id] = "" if details is None else details.diff
         self._queue.put(question)
 
     def wake(self) -> None:
@@ -53,7 +54,7 @@ class TerminalDialogs:
         self._queue.put(None)
 
     def _on_closed(self, id: str) -> None:
-        self._open.discard(id)
+        self._open.pop(id, None)
         with suppress(BlockingIOError):  # a full pipe wakes the reader up as well
             os.write(self._closed_write, b".")
 
@@ -74,11 +75,12 @@ class TerminalDialogs:
 
     def ask(self, question: Question) -> None:
         """Show a question and post the answer."""
-        if question.id not in self._open:
+        change = self._open.get(question.id)
+        if change is None:
             return
         with suppress(termios.error):
             termios.tcflush(0, termios.TCIFLUSH)
-        stream(render(question))
+        stream(render(question, change))
         line = self._line(question.id)
         if question.id not in self._open:
             say()
@@ -86,7 +88,7 @@ class TerminalDialogs:
             return
         if line is None:
             say()
-        self._open.discard(question.id)
+        self._open.pop(question.id, None)
         assert self._dialogs is not None
         self._post(self._dialogs.answer, {"id": question.id, **parse_answer(question, line)})
 
@@ -105,13 +107,14 @@ class TerminalDialogs:
         return None
 
 
-def render(question: Question) -> str:
-    """A question as text."""
+def render(question: Question, change: str = "") -> str:
+    """A question as text. `change` is what the call that it is about would change."""
     first, *more = question.title.split("\n")
     if isinstance(question, Confirm):
         more += question.message.split("\n")
     if isinstance(question, Editor) and isinstance(question.prefill, str):
         more += question.prefill.split("\n")
+    more += change.split("\n") if change else []
     while more and not more[0]:
         del more[0]
     lines = [escape_hidden(first), *(f"  | {escape_hidden(line)}" for line in more)]
@@ -125,7 +128,7 @@ def _answer_hint(question: Question) -> str:
     match question:
         case Select():
             count = len(question.options)
-            if _asks_permission(question):
+            if asks_permission(question):
                 return f"1 to {count}, or y to allow once; anything else means no"
             return f"1 to {count}; anything else cancels"
         case Confirm():
@@ -137,10 +140,6 @@ def _answer_hint(question: Question) -> str:
     return "One line"
 
 
-def _asks_permission(question: Select) -> bool:
-    return len(question.options) > 1 and (question.options[0], question.options[-1]) == (ALLOW_ONCE, DENY)
-
-
 def parse_answer(question: Question, line: str | None) -> dict[str, Any]:
     """The answer in a line; cancelled if there is no line."""
     if line is None:
@@ -149,7 +148,7 @@ def parse_answer(question: Question, line: str | None) -> dict[str, Any]:
     match question:
         case Confirm():
             return {"confirmed": word.lower() in YES}
-        case Select(options=options) if _asks_permission(question) and word.lower() in YES:
+        case Select(options=options) if asks_permission(question) and word.lower() in YES:
             return {"value": options[0]}
         case Select(options=options):
             chosen = options[int(word) - 1 : int(word)] if word.isascii() and word.isdigit() and word != "0" else []

@@ -102,7 +102,7 @@ class Rules:
     """`cwd` is the real path of the working folder, `home` the user's. Raises BadRules."""
 
     def __init__(self, permissions: Permissions, cwd: str, home: str) -> None:
-        if not 0 < permissions.deadline <= MAX_DEADLINE_S:
+        if permissions.deadline is not UNSET and not 0 < permissions.deadline <= MAX_DEADLINE_S:
             raise BadRules("deadline", f"must be more than 0 seconds, and at most {MAX_DEADLINE_S}")
         self._otherwise = permissions.otherwise
         self._rules: dict[What, list[_Rule]] = {

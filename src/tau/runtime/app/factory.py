@@ -58,6 +58,7 @@ logger = logging.getLogger(__name__)
 SCREEN_READ_INTERVAL_S = 0.016  # for the interface, which paints less often
 NO_LIMITS = "It was meant to limit what commands can do, so nothing is started without it: correct the file."
 NO_KEY = "replayed"  # placeholder key for replayed sessions, which send no requests
+SHOWING_MODES = ("tui", "acp", "print")  # their front ends show what a call would change; plain mode is of "print"
 
 
 class SessionFactory(Value):
@@ -225,7 +226,7 @@ class SessionFactory(Value):
                 machine.in_thread,
                 asks=services.mode != "rpc" or self.dialect.dialogs,
                 inside=(lambda path: machine.files.real(path)) if services.sandbox else None,
-                terminal=self._question_details(services, machine) if services.mode in ("tui", "acp") else None,
+                terminal=self._question_details(services, machine) if services.mode in SHOWING_MODES else None,
             )
 
         return make_gate

@@ -26,6 +26,7 @@ _UNATTENDED = object()  # the answer of `end_unattended`
 
 # First and last option of a permission question. At a terminal, y and n mean these.
 ALLOW_ONCE, DENY = "Allow once", "Deny"
+ANSWER_TIMEOUT_S = 60.0  # for a permission question, where perhaps nobody is there to answer it
 
 
 class Refusal(Value):
@@ -53,6 +54,9 @@ class Dialogs:
         has_ui: bool,
     ) -> None:
         self.has_ui = has_ui
+        # How long a permission question waits if the rules do not say: None as long as it takes. It is for a client
+        # that perhaps has no user; one that has answered a dialog has one.
+        self.answer_timeout_s: float | None = None
         self._closed = False
         self._show = show
         self._extensions = extensions
@@ -118,6 +122,7 @@ class Dialogs:
         dialog = self._waiting(response.get("id"))
         if dialog is None:
             return False
+        self.answer_timeout_s = None
         question, answer = dialog.question, dialog.answer
         if response.get("cancelled"):
             answer.set_result(_default(question))
@@ -173,6 +178,10 @@ class Dialogs:
     def _waiting(self, id: Any) -> _OpenDialog | None:
         dialog = self._open.get(id) if isinstance(id, str) else None
         return None if dialog is None or dialog.answer.done() else dialog
+
+
+def asks_permission(question: Question) -> bool:
+    return isinstance(question, Select) and (*question.options[:1], *question.options[1:][-1:]) == (ALLOW_ONCE, DENY)
 
 
 def _default(question: Question) -> bool | None:

@@ -12,6 +12,7 @@ from tau.core.text.terminal_text import escape_hidden
 from tau.errors import UsageError, shortened
 from tau.records.base import UNSET, BadRecord, decode, encode, replace
 from tau.records.permissions import Permissions, Rule
+from tau.runtime.extensions.dialogs import ANSWER_TIMEOUT_S
 from tau.runtime.runs.real_paths import home, with_link_targets
 from tau.store.files import read_small
 from tau.wire.comments import strip_comments
@@ -21,10 +22,10 @@ MAX_REASON_BYTES = 200  # bytes of the reason why a command is asked about
 
 
 class LoadedRules(NamedTuple):
-    """Rules and their source: `text` is the content of the file, as strict JSON."""
+    """Rules and their source: `text` is the content of the file, as strict JSON. `deadline`: None if they set none."""
 
     rules: Rules
-    deadline: float
+    deadline: float | None
     source: str
     text: str = ""
     path: str | None = None
@@ -68,7 +69,7 @@ def read_permissions(given: str | Mapping[str, Any], cwd: str) -> LoadedRules:
         return _parse("permissions", encode(dict(given)).decode(), cwd, None)
     kind, _, file = given.partition(" ")
     if given == "ask":
-        return LoadedRules(Rules(HARMLESS, os.path.realpath(cwd), home()), HARMLESS.deadline, "--permissions ask")
+        return LoadedRules(Rules(HARMLESS, os.path.realpath(cwd), home()), None, "--permissions ask")
     if kind != "rules" or not file.strip():
         raise UsageError(f"--permissions: {given!r} is neither ask nor rules FILE")
     path = Path(cwd, Path(file.strip()).expanduser())
@@ -94,7 +95,9 @@ def _parse(name: str, text: str, cwd: str, path: str | None) -> LoadedRules:
         at = f":{line_of(text, error.place)}" if path is not None else ""
         raise UsageError(f"{name}{at}: {error.place}: {error}") from None
     source = name.removeprefix("--permissions: ")
-    return LoadedRules(rules, shape.deadline, source, text, path, shape.fixed_deadline)
+    usual = ANSWER_TIMEOUT_S if shape.fixed_deadline else None
+    deadline = usual if shape.deadline is UNSET else shape.deadline
+    return LoadedRules(rules, deadline, source, text, path, shape.fixed_deadline)
 
 
 def _follow_links(given: Permissions, cwd: str) -> Permissions:

@@ -221,11 +221,12 @@ class Permits:
 
     async def _ask(self, call: Call, asked: Asked, key: tuple[str, ...]) -> Outcome | None:
         for_session = f"Allow for this session: {_grant_text(call)}"
-        deadline, place = asked.rules.deadline, asked.verdict.place
+        deadline, place = asked.rules.deadline or self._dialogs.answer_timeout_s, asked.verdict.place
+        timeout = UNSET if deadline is None else max(1, round(deadline * 1000))
         title = _title(call, asked.arguments) + asked.rules.why_asked(asked.verdict)
-        question = Select(dialog_id(), title, [ALLOW_ONCE, for_session, DENY], timeout=max(1, round(deadline * 1000)))
+        question = Select(dialog_id(), title, [ALLOW_ONCE, for_session, DENY], timeout=timeout)
         self._asked_about.add(asked.call_id)
-        details = await self._details(call, asked)
+        details = await self._details(call, asked, can_stop_clock=deadline is not None)
         answer = await self._dialogs.ask(
             question, on_timeout=_LATE, on_cancel=_ENDED, on_unattended=_NOBODY, details=details
         )
@@ -248,7 +249,7 @@ class Permits:
         why = f"the answer {shortened(str(answer), 100)!r} is not one of the options."
         return self._denied(call.tool, "user", why, place)
 
-    async def _details(self, call: Call, asked: Asked) -> PermissionDetails | None:
+    async def _details(self, call: Call, asked: Asked, *, can_stop_clock: bool) -> PermissionDetails | None:
         terminal = self._terminal
         if terminal is None:
             return None
@@ -264,7 +265,7 @@ class Permits:
             asked_by=asked.rules.asked_by(asked.verdict),
             diff=diff,
             order=asked.order,
-            can_stop_clock=not asked.rules.fixed_deadline,
+            can_stop_clock=can_stop_clock and not asked.rules.fixed_deadline,
         )
 
     def _denied(self, tool: str, by: DeniedBy, why: str, place: str, advice: str = ADVICE) -> Outcome:
