@@ -232,6 +232,15 @@ def test_logout_removes_one_entry_and_names_another_source(desk: Desk) -> None:
     assert (code, out) == (2, "other: API key\n")
 
 
+def test_logout_names_no_source_that_refers_to_a_variable_that_is_not_set(desk: Desk) -> None:
+    mine = {"baseUrl": "https://llm.example", "api": "anthropic-messages", "apiKey": "MY_KEY", "models": [{"id": "m"}]}
+    desk.write("models.json", {"providers": {"mine": mine}})
+    desk.write("auth.json", {"mine": {"type": "api_key", "key": "k"}})
+    assert "still has a key" not in desk.run("logout", "mine")[1]
+    desk.write("auth.json", {"mine": {"type": "api_key", "key": "k"}})
+    assert "still has a key: models.json" in desk.run("logout", "mine", MY_KEY="x")[1]
+
+
 # OAuth with the user's own client.
 
 

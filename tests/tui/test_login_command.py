@@ -84,6 +84,16 @@ def test_login_without_a_name_lists_the_providers_and_logout_removes_an_entry(tm
     assert auth(tmp_path) == {}
 
 
+def test_login_says_that_a_key_is_the_name_of_a_variable_that_is_not_set(tmp_path: Path) -> None:
+    (tmp_path / "agent").mkdir()
+    (tmp_path / "agent" / "auth.json").write_text(json.dumps({"openai": {"type": "api_key", "key": "MY_KEY"}}))
+    with WithoutModel(tmp_path) as tau:
+        tau.start().send("/login")
+        tau.wait("── Log in")
+        tau.type("openai")
+        tau.wait("no key: MY_KEY is not set")
+
+
 def test_a_provider_with_an_oauth_client_is_logged_in_to_with_the_browser(tmp_path: Path) -> None:
     with OAuthServer() as oauth, WithoutModel(tmp_path, lab=oauth.provider, cols=600) as tau:
         tau.start().send("/login lab")

@@ -7,6 +7,7 @@ from tau.errors import CommandError
 from tau.runtime.app.login_control import LoginControl, ProviderState
 from tau.screen.modals.search_list import ListRow, SearchList
 from tau.screen.modals.text_field import TextField
+from tau.store.config_values import not_set
 from tau.tui.surface import Surface
 
 WITHOUT_SCREEN = "A key cannot be typed here without being shown. `tau login PROVIDER` in another terminal asks for it."
@@ -31,7 +32,10 @@ async def _provider(surface: Surface, control: LoginControl, name: str) -> Provi
 
 def _source(state: ProviderState) -> str:
     kind = "login with OAuth" if state.oauth else ""
-    return " · ".join(filter(None, (f"key from {state.source}" if state.source else "", kind)))
+    key = f"key from {state.source}" if state.source else ""
+    if state.missing:
+        key = f"no key: {not_set(state.missing)} ({state.source})"
+    return " · ".join(filter(None, (key, kind)))
 
 
 async def _log_in(surface: Surface, control: LoginControl, provider: ProviderState) -> bool:

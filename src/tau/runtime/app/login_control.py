@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 class ProviderState(NamedTuple):
     name: str
     source: str | None  # where its key comes from
+    missing: Sequence[str]  # the variables that this refers to and that are not set: there is no key
     stored: bool  # auth.json has an entry
     variable: str | None  # an environment variable that can hold the key
     oauth: bool  # models.json says how to log in, or an extension does it
@@ -52,6 +53,7 @@ class LoginControl:
             ProviderState(
                 name,
                 keys.source(name),
+                keys.missing(name),
                 name in stored,
                 key_variable(name),
                 name in of_extensions or logins.oauth_client(name) is not None,

@@ -115,7 +115,7 @@ class Logins:
         configured = self._catalog.configured.get(provider)
         if configured is not None and configured.api_key:
             keys.configured[provider] = configured.api_key
-        return LoggedOut(entry is not None, trouble, keys.source(provider))
+        return LoggedOut(entry is not None, trouble, keys.source(provider) if keys.has(provider) else None)
 
 
 def key_variable(provider: str) -> str | None:
