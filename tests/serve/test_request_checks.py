@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tau.records.base import replace
 from tau.serve.access import Access
 from tau.serve.rates import BURST, FAILURE_WINDOW_S, MAX_FAILURES, MAX_TRACKED, FailedCredentials, RequestRate
 from tau.serve.request_checks import MAX_BODY_BYTES, Head, Refusal, allowed_names
@@ -94,12 +95,15 @@ TABLE: list[tuple[Head, int]] = [
     *((head(host=host), 200) for host in HOSTS),
     *((head(host=host), 403) for host in BAD_HOSTS),
     *(
-        (head(target=path, host=host, token=None), 403)
-        for host in ("evil.example", "x:7717")
-        for path in ("/", "/healthz")
+        (head(target=path, host=host, token=None), wanted)
+        for host in ("evil.example", "x:7717", "10.1.2.3:8080")
+        for path, wanted in (("/", 403), ("/healthz", 200), ("/readyz", 401))
     ),
     *((head("POST", "/v1/login", host=host, token=None), 403) for host in BAD_HOSTS[:5]),
     *((head(target="/v1/ws", host=host, ws=True), 403) for host in BAD_HOSTS[:5]),
+    *((head(target="/readyz", host=host), 200) for host in BAD_HOSTS[:5]),
+    *((head(target="/healthz", host=None, token=token), 200) for token in (None, GOOD["watch"])),
+    (head("GET", "/healthz", ("origin", "http://evil.example"), host="evil.example", token=None), 403),
     (head(host=None), 400),
     (head("GET", "/v1/sessions", ("host", "127.0.0.1:7717")), 400),
     (head("GET", "/v1/sessions", ("host", "evil.example")), 400),
@@ -304,6 +308,42 @@ def test_each_head_gets_its_answer() -> None:
     assert [(one, found, wanted) for one, wanted in TABLE if (found := status(one)) != wanted] == []
 
 
+LAN = replace(ALLOWED, own_addresses=True, remedy="Use a flag.")
+OWN = "http://192.168.1.5:7717"
+
+
+@pytest.mark.promise("N02")
+@pytest.mark.parametrize(
+    ("host", "origin", "own", "wanted"),
+    [
+        ("192.168.1.5:7717", None, OWN, 200),
+        ("192.168.1.5:7717", OWN, OWN, 200),
+        ("[fe80::1]:7717", "http://[fe80::1]:7717", "http://[fe80::1]:7717", 200),
+        ("192.168.1.5", "http://192.168.1.5", "http://192.168.1.5:80", 200),
+        ("127.0.0.1:7717", None, "http://127.0.0.1:7717", 200),
+        ("192.168.1.6:7717", None, OWN, 403),  # not the one that the connection has come to
+        ("192.168.1.5:7718", None, OWN, 403),
+        ("evil.example:7717", "http://evil.example:7717", OWN, 403),  # a name that was rebound to this machine
+        ("192.168.1.5:7717", "http://evil.example", OWN, 403),
+        ("192.168.1.5:7717", "http://6.6.6.6:7717", OWN, 403),
+        ("192.168.1.5:7717", "https://192.168.1.5:7717", OWN, 403),
+        ("192.168.1.5:7717", None, "", 403),
+    ],
+)
+def test_a_server_for_a_lan_is_known_under_the_address_that_a_connection_has_come_to(
+    host: str, origin: str | None, own: str, wanted: int
+) -> None:
+    for socket in (False, True):
+        one = head("GET", "/v1/ws" if socket else "/v1/sessions", *([("origin", origin)] if origin else []), ws=socket)
+        one = replace(one, own_url=own, headers=[("host", host), *one.headers[1:]])
+        lan = RequestGate(LAN, {GOOD["admin"]: Access("a", "admin")}.get).check(one, "peer", 0.0)
+        assert _status(lan) == wanted
+        if isinstance(lan, Refusal):
+            assert lan.text.endswith("Use a flag.")
+        elsewhere = gate().check(one, "peer", 0.0)
+        assert _status(elsewhere) == (200 if host == "127.0.0.1:7717" else 403)
+
+
 def test_the_order_of_the_checks_is_fixed() -> None:
     """A head with everything wrong learns only the first thing; each repair shows the next."""
     evil, origin = ("origin", "http://evil.example"), ("origin", ORIGINS[0])
@@ -386,7 +426,7 @@ def test_no_head_without_a_credential_gets_in(
     decision = gate().check(Head(method, path, query, headers, websocket), "peer", 0.0)
     if decision is ANYONE:
         host = [value.lower() for name, value in headers if name == "host"]
-        assert len(host) == 1 and host[0] in ALLOWED.hosts
+        assert path == "/healthz" or (len(host) == 1 and host[0] in ALLOWED.hosts)
         assert all(value in ALLOWED.origins for name, value in headers if name == "origin")
         assert path in ("/", "/healthz", "/favicon.ico", "/v1/login", "/v1/ws") or path.startswith("/static/")
     else:

@@ -7,8 +7,10 @@ import os
 import re
 import resource
 import socket
+import sys
 import time
 from contextlib import ExitStack, suppress
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
@@ -70,9 +72,48 @@ def test_a_public_url_is_https_without_a_path(url: str) -> None:
 
 
 def test_names_do_not_come_from_a_wildcard_address() -> None:
-    allowed = names(Address("0.0.0.0", 0), 7717, "https://tau.example")
+    allowed = names(Address("0.0.0.0", 0), 7717, "https://tau.example", insecure_lan=False)
+    assert not allowed.own_addresses
     assert allowed.hosts == {"127.0.0.1:7717", "localhost:7717", "[::1]:7717", "tau.example", "tau.example:443"}
-    assert "192.168.1.5:7717" in names(Address("192.168.1.5", 0), 7717, None).hosts
+    assert "192.168.1.5:7717" in names(Address("192.168.1.5", 0), 7717, None, insecure_lan=True).hosts
+
+
+def test_a_public_url_may_be_http_in_a_lan() -> None:
+    check_address(Address("0.0.0.0", 7717), "http://workstation.local:7717", insecure_lan=True)
+    for url in ("ftp://workstation.local", "http://workstation.local/x"):
+        with pytest.raises(UsageError, match="--insecure-lan"):
+            check_address(Address("0.0.0.0", 7717), url, insecure_lan=True)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere only 127.0.0.1 is an address of every machine")
+def test_a_host_in_a_lan_is_reached_under_its_addresses_and_says_what_it_does(tmp_path: Path) -> None:
+    with ServeProcess(tmp_path, "--listen", "0.0.0.0:0", "--insecure-lan", "--verbose") as server:
+        assert server.url.startswith("http://") and "0.0.0.0" not in server.url
+        assert server.command("serve", "url").stdout.startswith(f"{server.url}/#k=")
+        own = f"127.0.0.2:{server.port}"
+        page = {"Host": own, "Origin": f"http://{own}"}
+        assert _asked(server, "127.0.0.2", "POST", "/v1/sessions", page)[0] == 201
+        for changed in ({"Host": f"127.0.0.3:{server.port}"}, {"Origin": "http://evil.example"}):
+            status, body = _asked(server, "127.0.0.2", "POST", "/v1/sessions", {**page, **changed})
+            assert status == 403 and "--insecure-lan" in body and "--public-url" in body
+        assert _asked(server, "127.0.0.2", "GET", "/healthz", {"Host": "10.1.2.3"}) == (200, "ok")
+        assert server.ask("GET", "/v1/sessions", token="tau_wrong").status == 401
+        said = server.errors
+        assert "GET /healthz 200" in said and "POST /v1/sessions 201 main" in said and "is open in" in said
+        assert "POST /v1/sessions 403 host" in said and "GET /v1/sessions 401 credential" in said
+        assert server.token not in said and "websockets" not in said
+
+
+def _asked(server: ServeProcess, address: str, method: str, path: str, headers: dict[str, str]) -> tuple[int, str]:
+    """A request to one of the addresses of this machine."""
+    connection = HTTPConnection(address, server.port, timeout=30)
+    try:
+        given = {"Authorization": f"Bearer {server.token}", "Content-Type": "application/json", **headers}
+        connection.request(method, path, "{}" if method == "POST" else None, given)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    finally:
+        connection.close()
 
 
 @pytest.mark.promise("N06", "N07")

@@ -112,7 +112,7 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
             "another folder in which sessions may work; may be repeated",
             several=True,
         ),
-        Flag("public-url", "", "URL", "the address of the reverse proxy in front of the host"),
+        Flag("public-url", "", "URL", "the address that clients use: that of the reverse proxy"),
         Flag("insecure-lan", "", "", "listen beyond this machine without TLS"),
         Flag("scope", "", "SCOPE", "with `tau serve token new` and `tau serve url`: watch, drive or admin"),
         Flag("idle", "", "TIME", "close a session without clients after this time (default: 15m)"),

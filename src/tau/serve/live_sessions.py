@@ -194,6 +194,7 @@ class LiveSessions:
                 raise
         self._watch.opened(live)
         self._changed(live)
+        logger.info("session %s is open in %s", live.id, live.cwd)
         return live
 
     def is_held(self, live: LiveSession) -> bool:

@@ -54,6 +54,8 @@ class TcpServer(Protocol):
 
 
 def main(arguments: ParsedArguments) -> NoReturn:
+    if "verbose" in arguments.flags:
+        logging.getLogger("tau").setLevel(logging.INFO)
     config = host_config(arguments)
     SessionOpener(config).check()
     harden_host(arguments)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from tau.records.base import Value
+from tau.records.base import Value, replace
 from tau.records.host_commands import Scope
 
 Why = Literal["head", "host", "origin", "method", "credential", "scope", "rate", "body", "subprotocol"]
@@ -41,6 +41,7 @@ class Head(Value):
     query: str
     headers: Sequence[tuple[str, str]]
     websocket: bool = False
+    own_url: str = ""  # with the address of this machine that the connection has come to
 
     def all(self, name: str) -> list[str]:
         return [value for key, value in self.headers if key == name]
@@ -52,10 +53,23 @@ class Head(Value):
 
 
 class Allowed(Value):
-    """The names under which the server is reached: values of `Host`, and of `Origin`."""
+    """The names under which the server is reached: values of `Host`, and of `Origin`.
+
+    With `own_addresses`, each address of this machine is one for the connections that have come to it. `remedy` tells
+    the owner of the server how to add a name.
+    """
 
     hosts: frozenset[str]
     origins: frozenset[str]
+    own_addresses: bool = False
+    remedy: str = ""
+
+    def of(self, head: Head) -> Allowed:
+        """The names for the connection of a request."""
+        if not self.own_addresses or not head.own_url:
+            return self
+        own = allowed_names([head.own_url])
+        return replace(self, hosts=self.hosts | own.hosts, origins=self.origins | own.origins)
 
 
 class Refusal(Value):
@@ -76,6 +90,7 @@ class RouteRule(Value):
 
 OPEN = RouteRule(None)
 OPEN_PATHS = ("/", "/healthz", "/favicon.ico")
+PROBES = ("/healthz", "/readyz")  # which are asked by the address of a container or a load balancer
 STATIC = "/static/"
 LOGIN_PATH = "/v1/login"
 SOCKET_PATH = "/v1/ws"
@@ -99,6 +114,11 @@ def route_rule(method: str, path: str) -> RouteRule:
 
 def _is_open(path: str) -> bool:
     return path in OPEN_PATHS or path.startswith(STATIC)
+
+
+def base_url(address: str, port: int) -> str:
+    """The URL of an IP address."""
+    return f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"
 
 
 def allowed_names(urls: Sequence[str]) -> Allowed:
@@ -128,20 +148,22 @@ def check_form(head: Head) -> Refusal | None:
 
 
 def check_names(head: Head, allowed: Allowed) -> Refusal | None:
-    """Host, Origin and Sec-Fetch-Site."""
-    host = head.one("host")
-    if host is None:
-        return Refusal(400, "host", "The request needs one Host header.")
-    if host.lower() not in allowed.hosts:
-        return Refusal(403, "host", "This server is not known under this Host.")
+    """Host, unless it is a probe, Origin and Sec-Fetch-Site."""
+    if head.path not in PROBES:
+        host = head.one("host")
+        if host is None:
+            return Refusal(400, "host", "The request needs one Host header.")
+        if host.lower() not in allowed.hosts:
+            return Refusal(403, "host", f"This server is not known under this Host. {allowed.remedy}".rstrip())
+    other_site = Refusal(403, "origin", f"Requests of other sites are refused. {allowed.remedy}".rstrip())
     origins = head.all("origin")
     if len(origins) > 1:
         return Refusal(400, "origin", "The request has more than one Origin header.")
     if origins and origins[0] not in allowed.origins:
-        return Refusal(403, "origin", "Requests of other sites are refused.")
+        return other_site
     for site in head.all("sec-fetch-site"):
         if site not in ("same-origin", "none") and not _opens_the_page(head):
-            return Refusal(403, "origin", "Requests of other sites are refused.")
+            return other_site
     return None
 
 

@@ -54,11 +54,12 @@ class RequestGate:
         return Refusal(429, "rate", "Too many wrong credentials. Wait a minute.")
 
     def _check(self, head: Head, address: str, now: float) -> Access | Refusal:
-        if (refusal := check_source(head, self.allowed)) is not None:
+        allowed = self.allowed.of(head)
+        if (refusal := check_source(head, allowed)) is not None:
             return refusal
         rule = route_rule(head.method, head.path)
         access = ANYONE
-        if rule.scope is not None and not proves_later(head, self.allowed):
+        if rule.scope is not None and not proves_later(head, allowed):
             token = bearer_token(head)
             found = self._authenticate(token) if token is not None else None
             if found is None:

@@ -13,7 +13,7 @@ from typing import Any
 from tau.records.base import encode
 from tau.serve.access import Access
 from tau.serve.rates import Seldom
-from tau.serve.request_checks import TOKEN_PATTERN, Head, Refusal
+from tau.serve.request_checks import TOKEN_PATTERN, Head, Refusal, base_url
 from tau.serve.request_gate import ANYONE, RequestGate
 from tau.serve.web.bodies import BadBody, ClientGone
 from tau.serve.web.connections import EXTENSION
@@ -67,7 +67,7 @@ class Gate:
             return
         scope[ACCESS] = decision
         if head.websocket:
-            _log(head, 101, "")
+            _log(head, 101, decision.name)
             await self._app(scope, receive, send)
         else:
             await self._respond(head, decision, scope, receive, send)
@@ -100,12 +100,14 @@ def head_of(scope: Scope) -> Head:
     prefix: str = scope.get("root_path", "")
     if prefix and path.startswith(prefix):
         path = path[len(prefix) :] or "/"
+    server = scope.get("server") or ("", None)
     return Head(
         "GET" if scope["type"] == "websocket" else scope["method"],
         path,
         scope.get("query_string", b"").decode("latin-1"),
         [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in scope["headers"]],
         scope["type"] == "websocket",
+        base_url(server[0].partition("%")[0], server[1]) if server[1] else "",
     )
 
 

@@ -24,6 +24,7 @@ from tau.serve.web.site import Site
 from tau.store import paths
 from tau.tools import Tool
 
+REMEDY = "If the address is yours, add it to allowed_hosts, or to allowed_origins, of tau.serve.app."
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -54,7 +55,7 @@ def app(
     if not allowed_hosts or isinstance(allowed_hosts, str):
         raise UsageError('allowed_hosts: give a list such as ["127.0.0.1:8000"]')
     origins = [_origin(name) for name in allowed_hosts] if allowed_origins is None else allowed_origins
-    allowed = Allowed(frozenset(name.lower() for name in allowed_hosts), frozenset(origins))
+    allowed = Allowed(frozenset(name.lower() for name in allowed_hosts), frozenset(origins), remedy=REMEDY)
     owns_host = host is None
     if host is None:
         folder = paths.agent_dir() if agent_dir is None else Path(agent_dir)
