@@ -35,7 +35,11 @@ class Wrong(NamedTuple):
 
 LONG = "x" * 300
 DEMO = ("-p", "--model", "demo")
-BAD_PROVIDER = {"agent/models.json": json.dumps({"providers": {"mine": {**LAB, "models": [{"id": "m"}]}}}, indent=1)}
+BAD_PROVIDER = {
+    "agent/models.json": json.dumps(
+        {"providers": {"mine": {**LAB, "baseUrl": None, "models": [{"id": "m"}]}}}, indent=1
+    )
+}
 SESSION = '{"type": "session", "version": 3, "id": "a", "timestamp": "2026-01-01T00:00:00.000Z", "cwd": "/"}\n'
 
 CASES = {
@@ -115,7 +119,7 @@ CASES = {
     "a mistake in models.json": Wrong(
         ["-p", "--provider", "mine", "hi"],
         'Unknown provider "mine". Use --list-models to see available providers/models.\n  {agent}/models.json:3:'
-        ' Provider mine: "apiKey" is required when defining custom models. This provider is ignored.',
+        ' Provider mine: "baseUrl" is required when defining custom models. This provider is ignored.',
         files=BAD_PROVIDER,
     ),
     "models.json is not JSON": Wrong(

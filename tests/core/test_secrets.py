@@ -183,9 +183,5 @@ def test_what_an_address_and_headers_would_give_away() -> None:
 
 def test_a_model_is_shown_without_its_secrets_and_otherwise_as_it_is() -> None:
     assert redact_model(MODEL) is MODEL
-    short = replace(MODEL, headers={"x-poll": "3600"})
-    assert redact_model(short) is short
     secret = replace(MODEL, base_url="https://me:pw@host/v1", headers={"x-team": "a-long-value", "x-key": "k"})
-    assert redact_model(secret) == replace(
-        MODEL, base_url="https://***@host/v1", headers={"x-team": "***", "x-key": "***"}
-    )
+    assert redact_model(secret) == replace(MODEL, base_url="https://***@host/v1")

@@ -235,7 +235,6 @@ def test_parts_of_a_model_can_be_overridden() -> None:
         ({}, 'Provider lab: must specify "baseUrl", "compat", "modelOverrides", or "models".'),
         ({"apiKey": "k"}, 'Provider lab: must specify "baseUrl", "compat", "modelOverrides", or "models".'),
         ({**LAB, "baseUrl": None}, 'Provider lab: "baseUrl" is required when defining custom models.'),
-        ({**LAB, "apiKey": None}, 'Provider lab: "apiKey" is required when defining custom models.'),
         ({**LAB, "api": None}, 'Provider lab, model a: no "api" specified. Set at provider or model level.'),
         (
             {**LAB, "models": [{"id": "a", "maxTokens": 0}]},

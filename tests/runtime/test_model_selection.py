@@ -299,7 +299,10 @@ def test_levels_can_be_set_and_cycled_as_far_as_the_model_has_them() -> None:
         ({"provider": "anthropic"}, "No API key found for anthropic. Set ANTHROPIC_API_KEY."),
         ({"provider": "github-models", "pattern": "x"}, "No API key found for github-models. Set GITHUB_TOKEN."),
         ({"pattern": "gpt-5.4"}, "No API key found for openai. Set OPENAI_API_KEY."),
-        ({"pattern": "m-1"}, 'No API key found for lab. Add "apiKey" to its entry in models.json.'),
+        (
+            {"pattern": "m-1"},
+            'No API key found for lab. Run "tau login lab", or add "apiKey" to its entry in models.json.',
+        ),
     ],
 )
 def test_a_missing_key_is_named_by_its_one_variable(wishes: dict[str, str], error: str) -> None:

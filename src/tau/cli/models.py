@@ -70,7 +70,7 @@ def _need(models: ModelSelection, provider: str, model: Model | None = None) -> 
     if provider in LOCAL_PROVIDERS:
         return "a server on this machine"
     missing = " and ".join(models.keys.missing(provider))
-    return missing or key_variable(provider) or "an apiKey in models.json"
+    return missing or key_variable(provider) or f"tau login {provider}, or an apiKey in models.json"
 
 
 def _matching(models: Iterable[Model], wanted: Sequence[str]) -> list[Model]:

@@ -201,11 +201,9 @@ def _config_problems(name: str, config: ProviderConfig) -> Iterator[tuple[str, s
             yield "", f'Provider {name}: must specify "baseUrl", "compat", "modelOverrides", or "models".'
         return
     built_in = name in DEFAULT_MODELS or name in SERVERS
-    key = config.api_key if config.oauth_client is None else ""
-    for field_name, value in (("baseUrl", config.base_url), ("apiKey", key)):
-        if value is None and not built_in:
-            yield "", f'Provider {name}: "{field_name}" is required when defining custom models.'
-            return
+    if config.base_url is None and not built_in:
+        yield "", f'Provider {name}: "baseUrl" is required when defining custom models.'
+        return
     for at, model in enumerate(config.models):
         place = f".models[{at}]"
         if model.api is None and config.api is None and not built_in:

@@ -19,7 +19,7 @@ from functools import lru_cache
 from posixpath import commonprefix
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 
-from tau.records.base import replace
+from tau.records.base import UNSET, replace
 from tau.records.models import Model
 
 MASK = "***"
@@ -190,12 +190,8 @@ def _mask_parameter(part: re.Match[str]) -> str:
 
 
 def redact_model(model: Model) -> Model:
-    """A model with the secrets in its headers and base URL masked, as clients may see it."""
-    headers = {
-        name: MASK if is_secret(name) or len(value) >= MIN_SECRET_LENGTH else value
-        for name, value in (model.headers or {}).items()
-    }
+    """A model as clients may see it: without its headers, and with the secrets in its base URL masked."""
     where = redact_url(model.base_url)
-    if where == model.base_url and headers == (model.headers or {}):
+    if where == model.base_url and model.headers is UNSET:
         return model
-    return replace(model, base_url=where, headers=headers if model.headers else model.headers)
+    return replace(model, base_url=where, headers=UNSET)

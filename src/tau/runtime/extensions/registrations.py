@@ -158,8 +158,6 @@ class Registrations:
 
     def _provider(self, message: Register, invoke: Invoke) -> Undo:
         spec = {name: value for name, value in message.spec.items() if name != "oauth"}
-        if message.spec.get("oauth") and "apiKey" not in spec:
-            spec["apiKey"] = ""  # it comes from the login
         if spec.get("stream"):
             spec = streamed(message.name, spec)
         for problem in parse_providers({"providers": {message.name: spec}})[1]:

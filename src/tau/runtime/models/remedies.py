@@ -22,7 +22,7 @@ def missing_key_error(provider: str, keys: Keys) -> str:
         )
     if variable := key_variable(provider):
         return f"No API key found for {provider}. Set {variable}."
-    return f'No API key found for {provider}. Add "apiKey" to its entry in models.json.'
+    return f'No API key found for {provider}. Run "tau login {provider}", or add "apiKey" to its entry in models.json.'
 
 
 def key_variable(provider: str) -> str | None:
