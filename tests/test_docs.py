@@ -224,3 +224,11 @@ def _joined(lines: Any) -> list[str]:
         pieces = [json.loads(f'"{piece}') for line in group if (piece := line.partition(' "')[2])]
         told.append(f"{block} {json.dumps(''.join(pieces))}" if pieces else block)
     return told
+
+
+def test_the_first_screen_of_readme_shows_the_agent_at_work_and_passes_the_tests() -> None:
+    screen = "\n".join((FOLDER.parent / "README.md").read_text().splitlines()[:30])
+    targets = (FOLDER.parent / "Makefile").read_text()
+    for target in ("demo", "test"):
+        assert f"\nmake {target} " in screen
+        assert re.search(rf"^{target}:", targets, re.MULTILINE)
