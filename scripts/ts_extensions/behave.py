@@ -22,6 +22,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,10 @@ def sample(schema: Json) -> Any:
     return {"string": "text", "number": 1, "integer": 1, "boolean": True}.get(str(kind))
 
 
+class Ended(Exception):
+    """The extension has ended the program."""
+
+
 class Run:
     """One program with one extension."""
 
@@ -144,9 +149,11 @@ class Run:
     def prompt(self, message: str) -> None:
         self.agent.send("prompt", message=message)
         self.quiet()
+        if self.agent.code is not None:
+            raise Ended
 
     def play(self) -> Json:
-        agent = self.agent
+        agent, commands = self.agent, []
         try:
             commands = self._commands()
             self.quiet()
@@ -164,6 +171,8 @@ class Run:
             agent.send("bash", command="echo user")
             self.quiet()
             return {**self.observed(commands), "sessions": self._other_sessions()}
+        except Ended:
+            return {**self.observed(commands), "ended": [str(agent.code)]}
         finally:
             agent.end()
 
@@ -200,7 +209,8 @@ class Run:
         clean = self._cleaned
         return {
             "commands": commands,
-            "ui": [clean(one) for one in records if one["type"] == "extension_ui_request"],
+            # A spinner shows more pictures where the program is slower.
+            "ui": [key for key, _ in groupby(clean(one) for one in records if one["type"] == "extension_ui_request")],
             "errors": [clean(one["error"]) for one in records if one["type"] == "extension_error"],
             "tools": [
                 clean([one["toolName"], one["result"], one["isError"]])
@@ -228,14 +238,16 @@ class Run:
         text = re.sub(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22,}|\b[0-9a-f]{8}\b|toolu_\d+", "<id>", text)
         text = re.sub(r"\d{1,2}:\d{2}(:\d{2})?( ?[AP]M)?|\d{4}-\d\d-\d\dT[\d:.]+Z|\b1[678]\d{8,11}\b", "<time>", text)
         text = re.sub(r"\\u001b\[[\d;]*m", "", text)  # themes differ
+        text = re.sub(r"\\u28[0-9a-f]{2} ", "", text)  # a picture of a spinner
+        text = re.sub(r"System: \d+ chars", "System: <size>", text)  # of the programs' own prompts
         text = re.sub(r', "structuredContent": ("[^"]*"|\{[^}]*\})', "", text)  # for code mode, which tau does not have
         return re.sub(r"wrote \d+ bytes to", "wrote to", text)  # the tool's own text
 
 
 def difference(here: Json, there: Json) -> list[str]:
     found = []
-    for part in there:
-        mine, theirs = here.get(part, []), there[part]
+    for part in dict.fromkeys([*there, *here]):
+        mine, theirs = here.get(part, []), there.get(part, [])
         if mine != theirs:
             left = [one for one in mine if one not in theirs]
             right = [one for one in theirs if one not in mine]
@@ -253,7 +265,7 @@ def play(program: list[str], extension: Extension, host: Json) -> Json:
         try:
             return Run(program, extension, Path(name), server, host).play()
         except AssertionError as error:
-            return {"crash": str(error)[-600:]}
+            return {"crash": [str(error)[-600:]]}
 
 
 def main() -> None:
@@ -283,9 +295,11 @@ def main() -> None:
         return extension, play(pi, extension, {"defaultProjectTrust": "always"}), play(tau, extension, host)
 
     for extension, there, here in ThreadPoolExecutor(given.jobs).map(both, every):
-        found = difference(here, there) if "crash" not in here else [here["crash"]]
+        both_fail = "crash" in here and "crash" in there
+        found = [] if both_fail else difference(here, there)
         same += not found
-        rows.append(f"| {extension.name} | {'; '.join(one.split(':')[0] for one in found) or 'same'} |")
+        parts = "; ".join(one.split(":")[0] for one in found)
+        rows.append(f"| {extension.name} | {'fails in both' if both_fail else parts or 'same'} |")
         print(f"{'same' if not found else 'DIFFERS'} {extension.name}", *found, sep="\n  ", flush=True)
         if given.show:
             print(json.dumps(there, indent=1)[:6000])

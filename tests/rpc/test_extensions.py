@@ -192,6 +192,29 @@ def test_commands_say_where_their_extension_was_found(tmp_path: Path) -> None:
     }
 
 
+def test_a_message_for_the_user_may_be_a_command_if_the_extension_wants_that(tmp_path: Path) -> None:
+    code = """
+    @pi.command("note")
+    async def note(args, ctx):
+        ctx.ui.notify("noted " + args)
+
+    @pi.on("agent_settled")
+    def settled(event, ctx):
+        if not asked:
+            asked.append(1)
+            pi.send_user_message("/note this", expand_prompt_templates=True)
+            pi.send_user_message("/note that")
+
+    asked = []
+"""
+    with guest(tmp_path, code) as agent:
+        agent.prompt("go")
+        agent.settled()
+        assert [one["message"] for one in agent.events if one.get("method") == "notify"] == ["noted this"]
+        asked = [one["message"] for one in of("message_end", agent.events) if one["message"]["role"] == "user"]
+        assert [text(one) for one in asked] == ["go", "/note that"]
+
+
 # Calling off.
 
 

@@ -226,10 +226,19 @@ class Pi:
         """Add a custom message (customType, content, display, details) to the conversation."""
         self.tell("send_message", without_none(message=dict(message), triggerTurn=trigger_turn, deliverAs=deliver_as))
 
-    def send_user_message(self, content: str | Sequence[Mapping[str, Any]], deliver_as: str | None = None) -> None:
-        """Send a message as if the user had typed it. During a run, `deliver_as` must be "steer" or "followUp"."""
+    def send_user_message(
+        self,
+        content: str | Sequence[Mapping[str, Any]],
+        deliver_as: str | None = None,
+        expand_prompt_templates: bool = False,
+    ) -> None:
+        """Send a message of the user. During a run, `deliver_as` must be "steer" or "followUp".
+
+        With `expand_prompt_templates` and no `deliver_as`, commands, templates and skills are expanded as if typed.
+        """
         blocks = content if isinstance(content, str) else list(content)
-        self.tell("send_user_message", without_none(content=blocks, deliverAs=deliver_as))
+        expand = expand_prompt_templates or None
+        self.tell("send_user_message", without_none(content=blocks, deliverAs=deliver_as, expandPromptTemplates=expand))
 
     def append_entry(self, custom_type: str, data: Any = None) -> None:
         """Append an entry to the session file that the model does not see."""

@@ -203,7 +203,7 @@ NOTIFICATIONS = {
     "set_tools_expanded": ("expanded",),
     "set_theme": ("theme",),
     "send_message": ("message", "triggerTurn?", "deliverAs?"),
-    "send_user_message": ("content", "deliverAs?"),
+    "send_user_message": ("content", "deliverAs?", "expandPromptTemplates?"),
     "append_entry": ("customType", "data?"),
     "append_message": ("message",),
     "set_session_name": ("name",),

@@ -4,7 +4,7 @@ import { Bus } from "./bus.mjs";
 import { commandContext, context } from "./context.mjs";
 import { handlerTarget, isKnownEvent } from "./events.mjs";
 import { lazy } from "./lazy.mjs";
-import { modelKey, plainSourceInfo } from "./session_values.mjs";
+import { modelKey, plainSourceInfo, userMessage } from "./session_values.mjs";
 import { toolSpec, toolTarget } from "./tools.mjs";
 
 const programs = lazy("./programs.mjs");
@@ -99,7 +99,7 @@ export function createApi(extension) {
       running().tell("send_message", params);
     },
     sendUserMessage(content, options) {
-      running().tell("send_user_message", { content, deliverAs: options?.deliverAs });
+      running().tell("send_user_message", userMessage(content, options));
     },
     appendEntry(customType, data) {
       running().tell("append_entry", { customType, data });

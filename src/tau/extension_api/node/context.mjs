@@ -2,6 +2,7 @@
 
 import { lazy } from "./lazy.mjs";
 import { currentCall } from "./scope.mjs";
+import { userMessage } from "./session_values.mjs";
 
 const models = lazy("./model_registry.mjs");
 const sessions = lazy("./session_manager.mjs");
@@ -92,7 +93,7 @@ function replacedContext(extension, call) {
       await extension.act("send_message", params);
     },
     async sendUserMessage(content, options) {
-      await extension.act("send_user_message", { content, deliverAs: options?.deliverAs });
+      await extension.act("send_user_message", userMessage(content, options));
     },
   });
 }

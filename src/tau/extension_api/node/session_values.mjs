@@ -14,3 +14,8 @@ export function plainSourceInfo({ name, description, source, sourceInfo }) {
 export function withoutNulls(object) {
   return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== null));
 }
+
+/** The parameters of send_user_message. */
+export function userMessage(content, options) {
+  return { content, deliverAs: options?.deliverAs, expandPromptTemplates: options?.expandPromptTemplates };
+}

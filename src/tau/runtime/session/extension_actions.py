@@ -61,10 +61,13 @@ async def send_message(session: Operations, wanted: SendMessage) -> None:
 class SendUserMessage(Record):
     content: str | list[Text | Image]
     deliver_as: Deliver | None = None
+    expand_prompt_templates: bool = False
 
 
 async def send_user_message(session: Operations, wanted: SendUserMessage) -> None:
-    await session.send_user_message(wanted.content, QUEUES[wanted.deliver_as], "deliverAs")
+    queue = QUEUES[wanted.deliver_as]
+    expand = wanted.expand_prompt_templates and queue is None
+    await session.send_user_message(wanted.content, queue, "deliverAs", expand=expand)
 
 
 class AppendEntry(Record):

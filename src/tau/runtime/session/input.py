@@ -40,6 +40,7 @@ class Submission(Value):
     blocks: Blocks
     behavior: QueueName | None
     source: str
+    expand: bool
     queue_only: bool
     attachments: Sequence[Attachment]
     output_schema: OutputSchema | None
@@ -62,6 +63,7 @@ class InputPipeline:
         behavior: QueueName | None,
         *,
         source: str = "rpc",
+        expand: bool = True,
         queue_only: bool = False,
         attachments: Sequence[Attachment] = (),
         output_schema: OutputSchema | None = None,
@@ -70,12 +72,16 @@ class InputPipeline:
     ) -> Disposition:
         """Start a command, or accept anything else as a prompt; with `queue_only` only queue it. Raises CommandError.
 
+        Without `expand` the text is taken literally: as no command, template or skill.
+
         Input that arrives during a session switch applies to the new session.
         """
         session, aborts = self._session, self._aborts
-        given = Submission(text, blocks, behavior, source, queue_only, attachments, output_schema, trace_parent, key)
+        given = Submission(
+            *(text, blocks, behavior, source, expand, queue_only, attachments, output_schema, trace_parent, key)
+        )
         await session.navigator.wait_until_done()
-        if source == "rpc" and (found := session.running_commands.find(text)) is not None:
+        if expand and (found := session.running_commands.find(text)) is not None:
             if queue_only:
                 raise CommandError(COMMAND_NOT_QUEUED.format(name=found[0].name))
             task = session.running_commands.start(*found)
@@ -101,7 +107,7 @@ class InputPipeline:
 
     async def _accept(self, given: Submission, aborts: int) -> Disposition:
         session, text = self._session, given.text
-        if given.source == "rpc":
+        if given.expand:
             if session.mcp is not None and (found := await session.mcp.expand(text)) is not None:
                 text, images = found
                 given = replace(given, blocks=[*given.blocks, *images])

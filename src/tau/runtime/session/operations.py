@@ -106,8 +106,10 @@ class Operations:
             await session.emit_queue_update()
         return done
 
-    async def send_user_message(self, content: str | Blocks, queue: QueueName | None, option: str) -> None:
-        """Submit text like a typed prompt, but literally: commands, templates and skills are not expanded.
+    async def send_user_message(
+        self, content: str | Blocks, queue: QueueName | None, option: str, *, expand: bool = False
+    ) -> None:
+        """Submit text like a typed prompt, but without `expand` literally: as no command, template or skill.
 
         `option` is the name of the caller's option for `queue`, for the error while a run is active.
         """
@@ -115,9 +117,10 @@ class Operations:
         blocks = [Text(content)] if isinstance(content, str) else content
         text = "\n".join(block.text for block in blocks if isinstance(block, Text))
         images = [block for block in blocks if isinstance(block, Image)]
-        if session.runs.streaming and queue is None:
+        is_command = expand and session.running_commands.find(text) is not None
+        if session.runs.streaming and queue is None and not is_command:
             raise CommandError(BUSY.replace("streamingBehavior", option))
-        if await session.input.submit(text, images, queue, source="extension") == "queued":
+        if await session.input.submit(text, images, queue, source="extension", expand=expand) == "queued":
             await session.emit_queue_update()
 
     async def send_custom(self, message: Custom, delivery: Delivery | None, *, trigger_turn: bool) -> None:
