@@ -239,6 +239,9 @@ def test_a_clash_in_one_context_is_a_warning_and_the_file_wins() -> None:
         {"app.session.rename": "ctrl+g"},  # editor and session picker
         {"app.tree.filter.all": "ctrl+w"},  # editor and tree
         {"app.exit": "ctrl+d", "app.clear": "ctrl+c"},  # as by default
+        {"tui.select.up": ["up", "ctrl+p"]},  # all lists, and that of the models of providers
+        {"tui.select.up": "ctrl+p", "app.models.toggleProvider": "ctrl+p"},
+        {"plannotator.open": "ctrl+alt+p"},  # of an extension
     ],
 )
 def test_the_same_key_in_two_contexts_is_no_clash(content: dict[str, object]) -> None:

@@ -92,6 +92,16 @@ def test_use_theme_and_theme_choose_a_theme_for_one_run(tmp_path: Path) -> None:
     assert not (tmp_path / "agent" / "settings.json").exists()
 
 
+@pytest.mark.parametrize("name", ["dark", "light"])
+def test_a_theme_file_with_the_name_of_a_built_in_theme_is_used(tmp_path: Path, name: str) -> None:
+    text = (FILES / "themes" / "ember.json").read_text().replace('"name": "ember"', f'"name": "{name}"')
+    (folder := tmp_path / "agent" / "themes").mkdir(parents=True)
+    (folder / f"{name}.json").write_text(text)
+    with Interface(tmp_path, settings={"theme": name, "defaultThinkingLevel": "medium"}, env=TRUE_COLOR) as tau:
+        tau.start()
+        assert EMBER_BORDER in tau.raw()
+
+
 def test_no_themes_loads_only_those_of_the_command_line(tmp_path: Path) -> None:
     give(tmp_path, "themes/ember.json")
     paper = str(FILES / "themes" / "paper.json")

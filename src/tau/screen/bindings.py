@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
 from tau.screen.input_events import Key
-from tau.screen.key_table import INHERITED, KEYS, OLD_IDS, Action, Context, Platform
+from tau.screen.key_table import INHERITED, KEYS, OLD_IDS, Context, Platform
 
 FILE = "keybindings.json"
 MODIFIERS = ("ctrl", "shift", "alt", "super")
@@ -26,6 +26,7 @@ NAMED = {
 # Keys that mean the same with shift, unless they are bound with it.
 _SHIFTLESS = frozenset(NAMED.values()) - {"enter", "tab", "space"}
 _BY_ID = {action.id: action for action in KEYS}
+_OURS = tuple({f"{action.id.partition('.')[0]}." for action in KEYS})
 _LABELS = {"pageUp": "PgUp", "pageDown": "PgDn", "escape": "Esc", "up": "↑", "down": "↓", "left": "←", "right": "→"}
 
 
@@ -151,7 +152,8 @@ class _Reader:
         for name, value in content.items():
             action = OLD_IDS.get(name, name)
             if action not in _BY_ID:
-                self.warn(name, f"there is no action {name!r}")
+                if "." not in name or name.startswith(_OURS):  # others are those of extensions
+                    self.warn(name, f"there is no action {name!r}")
                 continue
             if action != name:
                 if action in content:
@@ -184,17 +186,15 @@ class _Reader:
 
 
 def _clashes(bindings: Bindings) -> Iterator[tuple[str, str, str]]:
-    """Pairs of actions that have a key in common because of the file, where both apply."""
+    """Pairs of actions that have a key in common because of the file, and the first takes it from the second on its
+    screen. A key of all lists may have another meaning in one of them.
+    """
     for key, names in bindings._actions.items():
         for first, second in combinations(names, 2):  # those of the file are before the others
             if first not in bindings._changed or _by_default(key, first, second, bindings.platform):
                 continue
-            if _same_context(_BY_ID[first], _BY_ID[second]):
+            if _BY_ID[second].context in _contexts(_BY_ID[first].context):
                 yield first, second, key
-
-
-def _same_context(first: Action, second: Action) -> bool:
-    return first.context in _contexts(second.context) or second.context in _contexts(first.context)
 
 
 def _contexts(context: Context) -> tuple[Context, ...]:

@@ -21,7 +21,9 @@ FileState = tuple[int, int, int] | None  # what changes when a file does; None: 
 
 
 class ThemeChoice:
-    """`places` returns files and folders of themes; a later one wins over an earlier one of the same name."""
+    """`places` returns files and folders of themes; a later one wins over an earlier one of the same name, all win over
+    the built-in ones.
+    """
 
     def __init__(
         self, setting: str | None, places: Callable[[], Sequence[Path]], true_color: bool | Literal["auto"] = "auto"
@@ -52,17 +54,17 @@ class ThemeChoice:
     def use(self, theme: str | Mapping[str, Any]) -> str | None:
         """Use a theme, given by its name or as the content of a theme file. Returns what is wrong with it, or None."""
         if isinstance(theme, str):
-            if theme in BUILT_IN:
+            path = self.files().get(theme)
+            if path is None and theme in BUILT_IN:
                 self.current, self._file = BUILT_IN[theme], None
                 return None
-            path = self.files().get(theme)
             if path is None:
                 return f"There is no theme {theme!r}. The themes are {', '.join(self.names())}."
             return self._use_file(path)
         return self._use_content(theme, "The theme")
 
     def names(self) -> list[str]:
-        return [*BUILT_IN, *self.files()]
+        return list(dict.fromkeys([*BUILT_IN, *self.files()]))
 
     def files(self) -> dict[str, Path]:
         """The theme files by the names of their themes."""
