@@ -304,22 +304,11 @@ USER_ONLY_SETTINGS = (
     "installMissingPackages",
 )
 # What a terminal needs to know also when the session runs at a host, which has its own value of all others.
-TERMINAL_SETTINGS = (
-    "autocompleteMaxVisible",
-    "branchSummary.skipPrompt",
-    "doubleEscapeAction",
-    "externalEditor",
-    "hideThinkingBlock",
-    "images.autoResize",
-    "notifications",
-    "plain",
-    "quietExit",
-    "quietStartup",
-    "resumeLines",
-    "terminal",
-    "theme",
-    "themes",
-    "treeFilterMode",
+TERMINAL_SETTINGS = tuple(
+    """
+    autocompleteMaxVisible branchSummary.skipPrompt doubleEscapeAction externalEditor hideThinkingBlock
+    images.autoResize notifications plain quietExit quietStartup resumeLines terminal theme themes treeFilterMode
+    """.split()
 )
 # A project may switch these on, but not off.
 STRICTER_ONLY = ("childEnvironment.filterSecrets", "childEnvironment.noNewPrivileges")

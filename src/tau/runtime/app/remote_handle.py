@@ -23,6 +23,7 @@ from tau.core.agent.queues import QueueName
 from tau.core.agent.structured_output import OutputSchema
 from tau.errors import CommandError, TauError
 from tau.records import commands as c
+from tau.records import replies as r
 from tau.records.base import UNSET, encode, replace, wire_json
 from tau.records.dialogs import Confirm, Editor, Input, Select, UiRequest
 from tau.records.entries import CommandKey
@@ -46,18 +47,6 @@ from tau.records.events import (
 from tau.records.host_events import DialogResolved, SessionChanged, Snapshot
 from tau.records.messages import Attachment, Image
 from tau.records.models import Model, ThinkingLevel
-from tau.records.replies import (
-    Accepted,
-    BashResult,
-    Disposition,
-    ListedTool,
-    McpServerRow,
-    McpServers,
-    Navigated,
-    Queues,
-    SessionRow,
-    SlashCommand,
-)
 from tau.records.settings import TERMINAL_SETTINGS
 from tau.runtime.app.handle import SessionHandle
 from tau.runtime.app.remote_dialogs import RemoteDialogs
@@ -106,7 +95,7 @@ class RemoteHandle(SessionHandle):
         self._tasks: set[asyncio.Task[None]] = set()
         self._first = True
         self._own_moves = 0  # commands of this client that move the session
-        self._queues = Queues([], [])
+        self._queues = r.Queues([], [])
         self._retry_attempt = 0
         self.moved: Callable[[], None] = lambda: None
         self.synced: Callable[[], None] = lambda: None
@@ -218,7 +207,7 @@ class RemoteHandle(SessionHandle):
             case CompactionStart() | CompactionEnd():
                 state.compacting = isinstance(event, CompactionStart)
             case QueueUpdate():
-                self._queues = Queues(event.steering, event.follow_up)
+                self._queues = r.Queues(event.steering, event.follow_up)
                 state.queued = len(event.steering) + len(event.follow_up)
             case ThinkingLevelChanged():
                 self._mirror.models.level = event.level
@@ -273,7 +262,7 @@ class RemoteHandle(SessionHandle):
         output_schema: OutputSchema | None = None,
         trace_parent: str | None = None,
         key: CommandKey | None = None,
-    ) -> Disposition:
+    ) -> r.Disposition:
         """`blocks` begins with one for each attachment, which the host makes again."""
         own = blocks[len(attachments) :]
         images = [c.ImageGiven("image", block.data, block.mime_type) for block in own if isinstance(block, Image)]
@@ -293,17 +282,17 @@ class RemoteHandle(SessionHandle):
                 output_schema.schema if output_schema is not None else None,
                 trace_parent,
             )
-        return read(Accepted, await self._client.call(command), "prompt").disposition
+        return read(r.Accepted, await self._client.call(command), "prompt").disposition
 
     @property
-    def queues(self) -> Queues:
+    def queues(self) -> r.Queues:
         return self._queues
 
     @property
     def retry_attempt(self) -> int:
         return self._retry_attempt
 
-    async def clear_queues(self) -> Queues:
+    async def clear_queues(self) -> r.Queues:
         return await self._client.clear_queue()
 
     async def abort(self) -> None:
@@ -321,7 +310,7 @@ class RemoteHandle(SessionHandle):
         await self._mirror.update()
         return result
 
-    async def bash(self, command: str, *, exclude: bool = False, id: Any = UNSET) -> BashResult:
+    async def bash(self, command: str, *, exclude: bool = False, id: Any = UNSET) -> r.BashResult:
         with noted_ids(lambda wire_id: self._bash_ids.update({wire_id: id})):
             return await self._client.bash(command, exclude_from_context=exclude or None)
 
@@ -398,13 +387,13 @@ class RemoteHandle(SessionHandle):
     def active_tools(self) -> list[str]:
         return list(self._mirror.active_tools)
 
-    async def listed_tools(self) -> list[ListedTool]:
+    async def listed_tools(self) -> list[r.ListedTool]:
         return await self._client.get_tools()
 
-    async def mcp_servers(self) -> McpServers:
+    async def mcp_servers(self) -> r.McpServers:
         return await self._client.get_mcp_servers()
 
-    async def restart_mcp_server(self, name: str) -> McpServerRow:
+    async def restart_mcp_server(self, name: str) -> r.McpServerRow:
         return await self._client.restart_mcp_server(name)
 
     # Sessions.
@@ -422,7 +411,7 @@ class RemoteHandle(SessionHandle):
     async def clone(self) -> bool:
         return not (await self._move(self._client.clone())).cancelled
 
-    async def navigate(self, destination: Destination) -> Navigated:
+    async def navigate(self, destination: Destination) -> r.Navigated:
         return await self._move(
             self._client.navigate(
                 destination.entry_id,
@@ -446,10 +435,10 @@ class RemoteHandle(SessionHandle):
         await self._client.set_session_name(name)
         await self._mirror.update()
 
-    async def sessions(self, *, everywhere: bool) -> list[SessionRow]:
+    async def sessions(self, *, everywhere: bool) -> list[r.SessionRow]:
         return await self._client.list_sessions(all=everywhere or None)
 
-    async def commands(self) -> list[SlashCommand]:
+    async def commands(self) -> list[r.SlashCommand]:
         return await self._client.get_commands()
 
     async def export_html(self, path: str | None) -> str:
