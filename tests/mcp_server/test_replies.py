@@ -87,8 +87,14 @@ def test_the_model_of_a_client_gets_no_folder_outside_of_the_roots(tmp_path: Pat
 
     async def continued(client: McpClient) -> None:
         refused = await client.call("tau_reply", sessionId=ids[0], prompt="go")
-        assert refused["isError"] and "is not below a folder that this host was started with" in text(refused)
+        assert refused["isError"] and text(refused).startswith(f"sessionId: {tmp_path}/secret is not below a folder")
+        listed = (await client.get("resources/list"))["resources"]
+        assert not [one for one in listed if ids[0] in one["uri"]]
+        missing = await client.request("resources/read", {"uri": f"tau://session/{ids[0]}"})
+        assert missing["error"]["message"] == "Resource not found"
 
     served(tmp_path, started)
-    served(tmp_path, elsewhere, roots=[tmp_path / "secret"])
-    served(tmp_path, continued)
+    for sessions in (None, tmp_path / "sessions"):  # a folder of its own has the sessions of all projects
+        ids.clear()
+        served(tmp_path, elsewhere, roots=[tmp_path / "secret"], sessions=sessions)
+        served(tmp_path, continued, sessions=sessions)

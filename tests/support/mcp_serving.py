@@ -130,13 +130,15 @@ def served(
     tools: tuple[str, ...] = AGENT_TOOLS,
     permissions: str | None = None,
     roots: Sequence[Path] = (),
+    sessions: Path | None = None,
 ) -> None:
     """Serve one client, which has sent `initialize` if it is a legacy one."""
     for name in ("work", "agent", "home"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     environment = {"PATH": os.environ["PATH"], "HOME": str(folder / "home")}
     script = encode({"answers": list(answers) or [{"text": "ok"}]})
-    options = SessionOptions(model="scripted", script=script, session=SessionTarget(), permissions=permissions)
+    target = SessionTarget(folder=None if sessions is None else str(sessions))
+    options = SessionOptions(model="scripted", script=script, session=target, permissions=permissions)
 
     def loaded(options: SessionOptions, cwd: str) -> SessionFactory:
         return load(folder / "agent", options, environment, cwd).with_sandbox()

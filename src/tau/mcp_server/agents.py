@@ -201,7 +201,7 @@ class Agents:
         options = self._options
         if "model" in given:
             options = replace(options, model=given["model"], provider=None)
-        return await self._open(options, cwd, call)
+        return await self._open(options, check_folder("cwd", cwd, self._roots), call)
 
     async def _existing(self, id: str, call: Call) -> AgentSession:
         session = self._sessions.get(id)
@@ -219,7 +219,8 @@ class Agents:
         if not target.kept:
             raise CommandError(f"sessionId: there is no session {id[:80]!r}")
         options = replace(self._options, session=target)
-        return await self._open(options, self._folders.get(id) or await self._folder_of(id, options), call)
+        cwd = self._folders.get(id) or await self._folder_of(id, options)
+        return await self._open(options, check_folder("sessionId", cwd, self._roots), call)
 
     async def _folder_of(self, id: str, options: SessionOptions) -> str:
         """The working folder of a session that an earlier server had. Raises CommandError or UsageError."""
@@ -229,7 +230,6 @@ class Agents:
         return found.header.cwd
 
     async def _open(self, options: SessionOptions, cwd: str, call: Call) -> AgentSession:
-        check_folder("cwd", cwd, self._roots)
         factory = await asyncio.to_thread(lambda: self._load(options, cwd))
         mode: Mode = "rpc" if call.can_ask else "print"  # the first has dialogs
         session = AgentSession(lambda client: factory.open(client, mode, saves=False, shared=True), cwd)
