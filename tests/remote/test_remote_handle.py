@@ -43,10 +43,10 @@ Story = Callable[[RemoteHandle, Front, SessionHandle], Awaitable[None]]
 REFUSED = set(
     """
     abort_run abort_start actions all_tools append_entry append_message budget call_tool denials dialect
-    effective_system_prompt export_jsonl fork_at host_tools login_control mcp_tool on_file_change on_move on_tool_defect permissions
-    preview_change reload request_exit request_reload retry_now runs send_custom send_user_message session_files
-    set_budget set_label set_scoped_models set_tools spent system_prompt trust_control wait_for_commands
-    write_bug_report
+    effective_system_prompt export_jsonl fork_at host_tools login_control mcp_tool on_file_change on_move
+    on_tool_defect permissions preview_change reload request_exit request_reload retry_now runs send_custom
+    send_user_message session_files set_budget set_label set_scoped_models set_tools spent system_prompt trust_control
+    wait_for_commands write_bug_report
     """.split()
 )
 # Defined for this terminal: leaving the session does not end it, and extensions run at the host.
