@@ -91,4 +91,4 @@ def test_bug_writes_a_redacted_zip_and_sends_nothing(with_texts: bool, tmp_path:
 def test_llama_says_where_local_servers_are_configured(tmp_path: Path) -> None:
     with Interface(tmp_path) as tau:
         tau.start().send("/llama")
-        tau.wait("models.json")
+        tau.wait("docs/local-models.md")  # a long path before it is broken anywhere
