@@ -192,10 +192,14 @@ def test_code_for_another_program_is_asked_about(line: str) -> None:
         "sudo --unknown value $program x",
         "setarch -R $program x",
         "tini -- $program x",
+        "unknown --run $program x",
+        "su root -s /bin/$program x",
+        "npm pkg set scripts.x=$program",
+        "make CC=$program",
     ],
 )
 def test_a_command_behind_options_that_are_not_known_is_asked_about(line: str) -> None:
-    assert verdict(line.replace("$program", '"$a$b"'), "rm") == "ask"
+    assert verdict(f"a=r; b=m; {line}".replace("$program", '"$a$b"'), "rm") == "ask"
     assert verdict(line.replace("$program", "rm"), "rm") != "allow"
 
 
@@ -219,6 +223,8 @@ def test_a_command_behind_a_keyword_is_denied(line: str) -> None:
         "sed -n 5p notes.md; sh build.sh",
         "chmod +x build.sh && ./build.sh",
         "sudo -E make install; ./run-tests",
+        "CFLAGS='-O2 -g' make CC=clang VERSION=$(git describe)",
+        "SECONDS=0; make; echo $((SECONDS / 60))",
     ],
 )
 def test_what_a_line_does_not_write_itself_may_run(line: str) -> None:

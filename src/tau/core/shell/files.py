@@ -17,6 +17,7 @@ from tau.core.shell.parts import Command, is_write
 from tau.core.shell.programs import INTERPRETERS, RUNNERS, SHELLS, WRAPPERS
 from tau.core.shell.syntax import Script
 from tau.core.shell.tables import (
+    AWKS,
     CODE_FILE,
     COPIERS,
     DATA_FILE,
@@ -34,9 +35,9 @@ from tau.core.shell.tables import (
 from tau.core.shell.words import ANYTHING, Word, matches, split_assignment
 
 _PLAIN = re.compile(r"[\w\s=:/.,@+#-]*")
-_KNOWN = INERT | READERS | COPIERS | DOWNLOADERS | UNPACKERS | ORDINARY | EXECUTING.keys() | WRAPPERS.keys() | RUNNERS
+KNOWN = INERT | READERS | COPIERS | DOWNLOADERS | UNPACKERS | ORDINARY | EXECUTING.keys() | WRAPPERS.keys() | RUNNERS
 # What these write, they write to stdout, or another run does.
-_SILENT = INERT | WRAPPERS.keys() | {"awk", "find", "gawk", "gfind", "gxargs", "mawk", "xargs"}
+_SILENT = INERT | WRAPPERS.keys() | {*AWKS, "find", "gfind", "gxargs", "xargs"}
 _WRITERS = frozenset(("less", "more", "sort", "uniq", "xxd"))  # among those that otherwise only show
 MAX_LETTERS = 40  # of an option whose letters are all looked at
 _SAFE = frozenset(("cd", "echo", "ls", "cat", "grep", "test", "chmod", "mkdir", "touch", "exit", "true", "printf"))
@@ -83,12 +84,12 @@ def conflict(script: Script, runs: Sequence[Run], writes: Sequence[Write]) -> st
     for run in runs if writes else ():
         others = [write for write in writes if write.by is not run and write.by is not (run.command or run)]
         before = [write for write in others if write.order <= run.order or script.unordered]
-        if before and (reason := _runs(run, before, "PATH" in script.variables)):
+        if before and (reason := _runs(script, run, before, "PATH" in script.variables)):
             return reason
     return ""
 
 
-def _runs(run: Run, writes: Sequence[Write], path_changed: bool) -> str:
+def _runs(script: Script, run: Run, writes: Sequence[Write], path_changed: bool) -> str:
     """Return why a command may run one of the files; empty if it does not."""
     words, program = run.words, run.program
     assigned = [value for _, value in run.command.assignments] if run.command is not None else []
@@ -98,12 +99,12 @@ def _runs(run: Run, writes: Sequence[Write], path_changed: bool) -> str:
         return "a variable names a file that the line writes"
     if program in _SAFE and not path_changed:
         return ""
-    files = _scripts(words)
+    files = _scripts(script, words)
     if any(_same(write.name, name) for write in writes for name in files):
         return "the line runs a file that it writes"
     for write in writes:
         named = write.name == words[0].shape if ANYTHING not in write.name else write.placed
-        if (named and program not in _KNOWN) or (path_changed and _same(write.name, words[0].shape)):
+        if (named and program not in KNOWN) or (path_changed and _same(write.name, words[0].shape)):
             return "the line runs a program that it writes"
     earlier = [write for write in writes if write.code and write.order < run.order]
     if earlier and (program not in INERT | READERS or program == "git"):
@@ -111,11 +112,11 @@ def _runs(run: Run, writes: Sequence[Write], path_changed: bool) -> str:
     return ""
 
 
-def _scripts(words: list[Word]) -> set[str]:
+def _scripts(script: Script, words: list[Word]) -> set[str]:
     """The names of the files that a command may run."""
     program = words[0].name
     found = {_last(words[0])} if "/" in words[0].text else set()
-    if _runs_scripts(program) or not (program in _KNOWN or _is_in_project(words[0])):
+    if _runs_scripts(program) or not (program in KNOWN or is_in_project(script, words[0])):
         return found.union(*map(_names, words[1:]))
     takes_script = SCRIPT_OPTIONS.get(program) or EXECUTING.get(program) or Options()
     parsed = ParsedOptions(words[1:], takes_script, permuted=True)
@@ -128,8 +129,21 @@ def _names(word: Word) -> set[str]:
     return parts | {part[at:] for part in parts if part.startswith("-") for at in range(2, min(len(part), MAX_LETTERS))}
 
 
-def _is_in_project(program: Word) -> bool:
-    return "/" in program.text and not program.text.startswith(("/", "~", ANYTHING)) and ".." not in program.text
+def is_in_project(script: Script, program: Word) -> bool:
+    """True for a program of the working folder, or a function of the line."""
+    path = program.text
+    inside = "/" in path and not path.startswith(("/", "~", ANYTHING)) and ".." not in path
+    return path in script.functions or (inside and not _moves(script))
+
+
+def _moves(script: Script) -> bool:
+    """True if the line may go to a folder outside of the working folder."""
+    return any(
+        command.words
+        and command.words[0].name in ("cd", "pushd")
+        and not all(word.spelled and not word.text.startswith(("/", "..", "~")) for word in command.words[1:])
+        for command in script.commands
+    )
 
 
 def _runs_scripts(name: str) -> bool:
@@ -165,7 +179,7 @@ def _writes(script: Script, run: Run, runs: Sequence[Run], written: set[str]) ->
         escapes = any("\\x" in word.text for word in words)
         return [Write(order, one, escapes) for one in (*map(_last, operands), *([ANYTHING] if suffix else ()))]
     if (
-        (name in ("awk", "gawk", "mawk") and any(writes_files_in_awk(word.text) for word in operands[:1]))
+        (name in AWKS and any(writes_files_in_awk(word.text) for word in words[1:]))
         or (name == "find" and any(word.text.startswith(("-fprint", "-fls")) for word in words))
         or name in ("split", "patch", "ed", "ex")
     ):
@@ -173,12 +187,13 @@ def _writes(script: Script, run: Run, runs: Sequence[Run], written: set[str]) ->
     if (name in _SILENT and name not in _WRITERS) or words[0].text in script.functions or len(words) < 2:
         return []
     names = set[str]().union(*map(_names, words[1:]))
-    reads_written = any(_same(one, part) for one in written if one.strip(ANYTHING) for part in names)
-    ordinary = name in ORDINARY or _is_in_project(words[0]) or _runs_scripts(name)
+    fed = run.command is not None and (run.command.stdin != "no" or bool(run.command.texts))
+    reads_written = fed or any(_same(one, part) for one in written if one.strip(ANYTHING) for part in names)
+    ordinary = name in ORDINARY or is_in_project(script, words[0]) or _runs_scripts(name)
     if name == "git" and any(re.match(r"mv$|--output|--prefix|-o", word.text) for word in words[1:]):
         ordinary = False
     found = [] if ordinary else [Write(order, one, _is_code(one, reads_written)) for one in sorted(names)]
-    if reads_written or not (ordinary or name in _KNOWN):
+    if reads_written or not (ordinary or name in KNOWN):
         found.append(Write(order, ANYTHING, False))
     return found
 
@@ -205,12 +220,19 @@ def _may_be_code(command: Command, target: Word) -> bool:
 
 
 def _is_elsewhere(script: Script, target: Word) -> bool:
-    """True for a file that the environment of a CI names, such as $GITHUB_ENV: the line does not create it."""
+    """True for a file that the environment of a CI names, such as $GITHUB_ENV, if the line does not use it again."""
+    again = [
+        name
+        for command in script.commands
+        if command.words and command.words[0].name not in INERT
+        for word in command.words
+        for name in word.variables
+    ]
     return (
         target.shape == ANYTHING
         and not target.runs
         and bool(target.variables)
-        and all(name.startswith("GITHUB_") and name not in script.variables for name in target.variables)
+        and all(name.startswith("GITHUB_") and name not in (*script.variables, *again) for name in target.variables)
     )
 
 
@@ -220,12 +242,6 @@ def _last(word: Word) -> str:
 
 def _copied(script: Script, words: list[Word], operands: list[Word], at: int, written: set[str]) -> list[Write]:
     """The files that a copy writes. Copies of plain files of the project do not count as written by the line."""
-    moved = any(
-        other.words
-        and other.words[0].name in ("cd", "pushd")
-        and not all(word.spelled and not word.text.startswith(("/", "..", "~")) for word in other.words[1:])
-        for other in script.commands
-    )
     if words[0].name == "dd":
         targets = [word for word in words[1:] if word.text.startswith("of=")]
         return [Write(at, _last(word).removeprefix("of="), True) for word in targets]
@@ -235,7 +251,7 @@ def _copied(script: Script, words: list[Word], operands: list[Word], at: int, wr
         for word in (sources or operands)
         if ANYTHING in word.text
         or word.text.startswith(("/", "~"))
-        or moved
+        or _moves(script)
         or any(part == ".." or any(_same(name, part) for name in written) for part in word.shape.split("/"))
     ]
     if written and any(re.match(r"-\w*[bS]|--b|--suf", word.text) for word in words):  # keeps a copy of the target

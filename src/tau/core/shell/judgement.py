@@ -8,11 +8,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from tau.core.shell.files import Run, Write
-from tau.core.shell.parts import Command
+from tau.core.shell.parts import NAME, Command
 from tau.core.shell.syntax import Script
 from tau.core.shell.tables import INERT
 from tau.core.shell.words import ANYTHING, Word
 
+_META = re.compile(r"[$`!;&|<>#\n]")
 _STDIN = re.compile(r"-|(.*/)?stdin|/dev/fd/.*|(.*/)?fd/\d+|/proc/.*|/dev/tty", re.DOTALL | re.IGNORECASE)
 _STDIN_PATHS = ("/dev/stdin", "stdin", "/dev/fd/0", "/proc/self/fd/0")
 
@@ -87,6 +88,18 @@ class Judgement(ABC):
                 value is None or not value.spelled or not re.fullmatch(r"[\w./:@-]*", value.text)
                 for value in self._assigned(word)
             )
+        )
+
+    def is_computed(self, word: Word) -> bool:
+        """True if the line determines what an expansion becomes."""
+        return not word.spelled and (
+            word.runs or any(name in self.script.variables or not NAME.fullmatch(name) for name in word.variables)
+        )
+
+    def may_hold_code(self, word: Word) -> bool:
+        """True if the word, or what the line assigns to its variables, has characters with a meaning for a shell."""
+        return bool(_META.search(word.text)) or any(
+            value is None or _META.search(value.text) for value in self._assigned(word)
         )
 
     def may_have_index(self, word: Word) -> bool:

@@ -11,7 +11,16 @@ from tau.core.shell.options import Options, ParsedOptions, options
 from tau.core.shell.parts import NAME, Command
 from tau.core.shell.programs import SHELLS
 from tau.core.shell.syntax import DECLARATIONS
-from tau.core.shell.tables import EXECUTING, GIT_EXECUTING, GIT_KEYS, GIT_ORDINARY, GIT_RUNNING
+from tau.core.shell.tables import (
+    AWKS,
+    EXECUTING,
+    FLAGS,
+    GIT_EXECUTING,
+    GIT_KEYS,
+    GIT_ORDINARY,
+    GIT_RUNNING,
+    PROGRAM_VARIABLES,
+)
 from tau.core.shell.words import ANYTHING, Word, literal, split_assignment
 
 Judge = Callable[[Judgement, Sequence[Word], Command | None, str], None]
@@ -234,8 +243,11 @@ def judge_make(judge: Judgement, words: Sequence[Word], command: Command | None,
         _MAKE_VARIABLES.match(word.text) for word in parsed.operands
     ):
         judge.doubt(f"{name} is given a shell or code")
-    if any("=" in word.text and re.search(r"[$`!]", word.text.partition("=")[2]) for word in words[1:]):
-        judge.doubt(f"{name} is given a value with code in it")
+    for word in words[1:]:
+        variable, equals, text = word.text.partition("=")
+        in_rules = FLAGS.fullmatch(variable) or PROGRAM_VARIABLES.fullmatch(variable)
+        if equals and (judge.may_hold_code(word._replace(text=text)) or (in_rules and judge.is_computed(word))):
+            judge.doubt(f"{name} is given a value with code in it")
     if judge.may_add_option(words[1:]):
         judge.doubt(f"an option of {name} is filled in by the line")
 
@@ -317,7 +329,7 @@ JUDGES: dict[str, Judge] = {
     **dict.fromkeys(("xargs", "gxargs"), judge_xargs),
     **dict.fromkeys(("find", "gfind"), judge_find),
     **dict.fromkeys(("sed", "gsed"), judge_sed),
-    **dict.fromkeys(("awk", "gawk", "mawk", "nawk", "original-awk"), judge_awk),
+    **dict.fromkeys(AWKS, judge_awk),
     **dict.fromkeys(("make", "gmake", "bmake", "remake"), judge_make),
     **dict.fromkeys(("alias", "bind", "complete", "compgen", "enable", "hash", "fc", "history"), judge_deferred),
     **dict.fromkeys(("read", "getopts", "printf", "let", "wait", "mapfile", "readarray", "test", "["), judge_assigning),

@@ -34,11 +34,13 @@ WORDS = frozenset(
 ARITHMETIC = frozenset(
     """
     binary_expression unary_expression postfix_expression parenthesized_expression ternary_expression number word
-    variable_name simple_expansion variable_assignment expansion arithmetic_expansion string string_content
+    variable_name simple_expansion variable_assignment expansion arithmetic_expansion string
     """.split()
 )
 # In arithmetic: a variable, or what is certainly a number.
 _KNOWN_EXPANSION = re.compile(r"\$([A-Za-z_]\w*)|\$\{([A-Za-z_]\w*)\}|\$\{#\w+\}|\$[#?$!]|\$\{[#?$!]\}")
+# Variables of bash whose values are expressions wherever they are assigned.
+_INTEGERS = frozenset("BASHPID EPOCHSECONDS HISTCMD LINENO OPTIND PPID RANDOM SECONDS SRANDOM UID EUID".split())
 # Variables that bash sets to words of the line.
 _TEXT_OF_BASH = re.compile(
     r"_|(?!BASHPID$|BASH_SUBSHELL$|BASH_VERSINFO$)(BASH|COMP|COPROC|DIRSTACK|FUNCNAME|HOST|MAPFILE|OPTARG|(OLD)?PWD|READLINE|REPLY).*"
@@ -376,7 +378,7 @@ class Parts(ABC):
     def _arithmetic_in(self, node: Node) -> None:
         for child in node.children if node.children else [node]:
             text = self._text(child)
-            if child.kind in ("word", "variable_name"):
+            if child.kind in ("word", "variable_name", "string_content"):
                 if not NAME.fullmatch(text) and not _NUMBER.fullmatch(text):
                     raise NotUnderstood("an arithmetic expression is not understood")
                 self.evaluate(text)
@@ -396,7 +398,7 @@ class Parts(ABC):
 
     def check_evaluated(self) -> None:
         """Check variables in arithmetic: bash evaluates their values as expressions, so $(…) in a value would run."""
-        for name in self._arithmetic:
+        for name in self._arithmetic | _INTEGERS:
             if _TEXT_OF_BASH.fullmatch(name):
                 raise NotUnderstood(f"the variable {name} is evaluated as an expression")
             for value in self.variables.get(name, ()):

@@ -30,8 +30,10 @@ from tau.core.shell.programs import (
 )
 from tau.core.shell.syntax import RESERVED, Script
 from tau.core.shell.tables import (
+    CONFIGURED,
     EXECUTING,
     FEEDING,
+    FLAGS,
     GROUPS,
     INERT,
     INSTALLING,
@@ -126,7 +128,9 @@ class _Judge(Judgement):
                 self.doubt(reason)
             else:  # $TOOLCHAIN/bin/clang
                 self.invoke([literal(value.name)], None)
-        elif RUNNING_VARIABLES.match(name) and not (value.spelled and _NODE_OPTIONS.fullmatch(value.text)):
+        elif (FLAGS.fullmatch(name) and self.may_hold_code(value)) or (
+            RUNNING_VARIABLES.match(name) and not (value.spelled and _NODE_OPTIONS.fullmatch(value.text))
+        ):
             self.doubt(reason)
 
     def invoke(self, words: Sequence[Word], command: Command | None, stdin: str = "") -> None:
@@ -140,7 +144,7 @@ class _Judge(Judgement):
             return
         name = re.sub(r"\.exe$", "", first.name)
         base = re.sub(r"(?<=[a-z])[\d.]+$", "", name) if name != "sqlite3" else name
-        if re.match(r"/(proc|dev)/", first.text) or first.text in ("{}", "%", "", "~"):
+        if re.match(r"/(proc|dev)/|-", first.text) or first.text in ("{}", "%", "", "~"):
             self.doubt("the program is not known")
         if command is not None and name in _MAY_RUN_STDIN:
             self.hint([], command.texts)
@@ -176,6 +180,7 @@ class _Judge(Judgement):
                 if script.redirected:
                     self.doubt(f"the code for {name} changes what later commands read")
                 self.script.absorb(script)
+            self.script.unordered |= script.unordered
         except NotUnderstood as error:
             self.doubt(f"the code for {name} is not understood: {error}")
             self.hint([], [text])
@@ -212,6 +217,11 @@ class _Judge(Judgement):
             self.doubt(f"{name} is given the output of a command as a file, and may run it")
         if name in ("less", "more", "most") and any(word.text.startswith("+") for word in words[1:]):
             self.doubt(f"{name} is given a command")
+        known = name in files.KNOWN or files.is_in_project(self.script, words[0])
+        if not known and any(map(self.is_computed, words[1:])):
+            self.doubt(f"{name} is not known, and may run a word that the line computes")
+        if name in CONFIGURED and any(word.text in ("set", "set-script", "edit") for word in words):
+            self.doubt(f"{name} may be told to run something else")
         if name not in INERT:
             self.hint(_arguments(name, words))
         elif not self.shows_only(command):
@@ -258,9 +268,11 @@ class _Judge(Judgement):
         )
         takes_value = wrapper.options | code
         parsed = ParsedOptions(words[1:], takes_value)
-        codes = list(
-            (ParsedOptions(words[1:], takes_value, permuted=True) if wrapper.permuted else parsed).values(code)
-        )
+        everywhere = ParsedOptions(words[1:], takes_value, permuted=True) if wrapper.permuted else parsed
+        codes = list(everywhere.values(code))
+        for shell in everywhere.values(options("s", "shell")) if name in ("su", "runuser") else ():
+            if shell is None or not shell.spelled or shell.name not in SHELLS:
+                self.doubt(f"the shell for {name} is not known")
         for value in codes:
             if value is None or not value.spelled:
                 self.doubt(f"the command for {name} is not literal")
@@ -272,6 +284,7 @@ class _Judge(Judgement):
         self.hint(words[1 : len(words) - len(rest)])
         if parsed.unsure and not codes and not (rest and rest[0].spelled and not wrapper.skip):
             self.doubt(f"an option of {name} is filled in by the shell")
+        self.script.unordered |= parsed.has("b", "f", "fork", "background")  # sudo -b, setsid -f
         if wrapper.flags is not None and parsed.unknown(wrapper.flags):
             self.doubt(f"an option of {name} is not known")
         if name == "exec" and not rest and command is not None and (command.redirects or command.texts):

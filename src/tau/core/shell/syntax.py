@@ -270,7 +270,8 @@ class Script(Parts):
                     del words[0]
             if words and words[0].text.startswith("-"):  # for sh it is a program
                 return
-            self.unordered |= keyword.raw == "coproc"
+            if keyword.raw == "coproc":
+                self.unordered, command.stdin = True, "direct"
             command.words = words
             while words and ASSIGNMENT.match(words[0].raw) and (assigned := split_assignment(words[0])):
                 if "[" in words.pop(0).raw.partition("=")[0]:

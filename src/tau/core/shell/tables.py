@@ -112,7 +112,15 @@ RUNNING_VARIABLES = re.compile(
     r"|GIT_(?!AUTHOR_|COMMITTER_|TERMINAL_PROMPT$|LFS_SKIP|DEPTH$|TRACE|PAGER$|EDITOR$|SEQUENCE_EDITOR$|MERGE_AUTOEDIT$"
     r"|BRANCH|COMMIT|SHA|TAG|REF|REV|HASH|USER|EMAIL|TOKEN|URL|REPO|VERSION|DESCRIBE|STRATEGY|CLONE|DATE))"
 )
-PROGRAM_VARIABLES = re.compile(r"(.*_)?(PAGER|EDITOR|VISUAL|ASKPASS|CC|CXX|LD|AR)$")
+PROGRAM_VARIABLES = re.compile(r"(.*_)?(PAGER|EDITOR|VISUAL|ASKPASS|CC|CXX|CPP|FC|LD|AR|AS|LEX|YACC)$")
+# Variables whose values make puts into commands.
+FLAGS = re.compile(
+    r"(AR|AS|C|CO|CPP|CXX|F|G|L|LD|LINT|P|R|Y)FLAGS|LDLIBS|LOADLIBES|TARGET_(ARCH|MACH)|OUTPUT_OPTION"
+    r"|(COMPILE|LEX|LINK|PREPROCESS|YACC)\..*"
+)
+# Programs that may be told by `config set`, `pkg set` or `alias set` what they run.
+CONFIGURED = frozenset(("bun", "cargo", "composer", "gh", "git-annex", "hg", "npm", "pip", "pip3", "pnpm", "yarn"))
+AWKS = ("awk", "gawk", "mawk", "nawk", "original-awk")
 
 # Keys of git's configuration that do not name a program.
 GIT_KEYS = re.compile(
@@ -199,7 +207,7 @@ ORDINARY = (
 )
 # Options whose value is a script that the program runs.
 SCRIPT_OPTIONS = {
-    **dict.fromkeys(("awk", "gawk", "mawk", "nawk", "original-awk"), _options("fEil", "file exec include load")),
+    **dict.fromkeys(AWKS, _options("fEil", "file exec include load")),
     **dict.fromkeys(("sed", "gsed"), _options("f", "file")),
 }
 # Programs that create or fetch archives and files: a line that runs one of them produces itself what it unpacks.
