@@ -57,6 +57,7 @@ class Found(NamedTuple):
     answers: int
     lost: int  # clients that were refused, thrown out, or had no answer
     median_ms: float
+    connected_s: float  # until the greeting of the slowest was answered
     worst_s: float
     metrics: str
     said: str  # by the host, on stderr
@@ -203,6 +204,7 @@ def measure(
             len(took),
             sum(not client.is_done for client in found),
             percentile(took, 0.5) * 1000,
+            max((client.took[0] for client in found if client.took), default=float("inf")),
             max(took, default=float("inf")),
             "; ".join(shown),
             server.errors,
@@ -224,7 +226,8 @@ def main() -> int:
         found = measure(place, given.clients, given.strangers, given.seconds, through_nginx=given.nginx)
     print(
         f"{found.clients} clients beside {found.strangers} strangers{' through nginx' if given.nginx else ''}:"
-        f" {found.lost} lost, {found.answers} answers, median {found.median_ms:.1f} ms, worst {found.worst_s:.3f} s"
+        f" {found.lost} lost, {found.answers} answers, median {found.median_ms:.1f} ms,"
+        f" slowest to connect {found.connected_s:.3f} s, worst {found.worst_s:.3f} s"
         f" (load {os.getloadavg()[0]:.1f})\n{found.metrics}\n{found.said}".rstrip()
     )
     return 0 if not found.lost and found.worst_s <= 1 else 1

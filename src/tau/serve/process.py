@@ -6,6 +6,7 @@ a second signal       exit at once
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import re
@@ -38,6 +39,8 @@ TCP = "tau.serve.web.tcp"  # its `start` returns a TcpServer; it needs the extra
 TCP_LIBRARIES = ("starlette", "uvicorn", "websockets")
 NO_TCP = f"Only the Unix socket is open. For HTTP, WebSocket and the page: {install_hint('serve')}."
 NOT_HERE = ("continue", "resume", "session", "session-id", "fork", "name", "export", "print", "mode", "output-schema")
+# Thousands of closed connections leave cycles: many short collections, since one of all of them takes a second.
+COLLECTED_AT = (5_000, 10, 1_000)
 UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 
 
@@ -103,6 +106,7 @@ class HostSignal(StopSignal):
 
 
 async def _serve(config: HostConfig, files: HostFiles, arguments: ParsedArguments) -> int:
+    gc.set_threshold(*COLLECTED_AT)
     stop = HostSignal()
     host = Host(config)
     listener = UnixListener(files.socket, lambda transport: host.serve(transport, LOCAL_USER, "lines"))
