@@ -16,6 +16,7 @@ from faults.disk import Unsynced
 from faults.mutations import retyped
 from support.loop_kit import MODEL, for_model
 from support.session_logs import unheard
+from tau.core.conversation.stats import SessionCounts
 from tau.errors import CommandError
 from tau.llm.compat import compat
 from tau.llm.openai_chat import conversation
@@ -238,3 +239,13 @@ def test_an_entry_whose_parent_is_no_text_follows_the_one_before_it(tmp_path: Pa
     log = SessionLog.resumed(open_session(path), unheard)
     assert MARK.findall(request(log)) == ["said-01", "said-02", "said-03"] and "parent" in log.problems.found[0]
     log.close()
+
+
+def test_statistics_count_what_was_read_leniently(tmp_path: Path) -> None:
+    lines = session()[:8]
+    lines[3]["message"]["usage"] = {**USAGE, "input": 1.6, "output": None}
+    lines[7]["message"] |= {"usage": {**USAGE, "cost": None}, "stopReason": 5}
+    check(path := tmp_path / "s.jsonl", lines)
+    found = SessionCounts().update(open_session(path).tree).stats("s")
+    assert (found.user_messages, found.assistant_messages, found.tool_calls) == (3, 3, 1)
+    assert (found.tokens.input, found.tokens.output, found.cost) == (2 + 1 + 1, 0 + 1 + 1, 1.0)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal, cast, get_args
 
-from tau.client.replies import read_leniently
 from tau.records.base import (
     UNSET,
     BadRecord,
@@ -43,6 +42,7 @@ from tau.records.host_events import (
     SessionStatus,
     Snapshot,
 )
+from tau.records.lenient import read_leniently
 from tau.records.lines import read_message
 from tau.records.messages import User
 
@@ -127,14 +127,6 @@ def _unchanged(value: dict[str, Any]) -> dict[str, Any]:
     return value
 
 
-def _without_pending_stop(event: dict[str, Any]) -> dict[str, Any]:
-    """pi 0.84 and newer send a stop reason "pending" when an assistant message starts."""
-    message = event.get("message")
-    if isinstance(message, dict) and message.get("stopReason") == "pending":
-        return {**event, "message": {**message, "stopReason": "stop"}}
-    return event
-
-
 def _with_tool_name(event: dict[str, Any]) -> dict[str, Any]:
     """Before pi 0.84, toolcall_start did not name the tool; the partial message does."""
     delta = event.get("assistantMessageEvent")
@@ -153,14 +145,13 @@ def _with_result(event: dict[str, Any]) -> dict[str, Any]:
 
 
 CONVERSIONS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
-    "message_start": _without_pending_stop,
     "message_update": _with_tool_name,
     "auto_compaction_end": _with_result,
 }
 
 
 def _with_foreign_messages(kind: str, value: dict[str, Any]) -> AgentEnd | MessageStart | MessageEnd | None:
-    """Decode messages with unknown roles (pi 0.86 has `system`) as `Other`."""
+    """Decode messages leniently: pi 0.84 has a stop reason "pending", 0.86 the role `system`, which is an `Other`."""
     placeholder = User("", 0)
     try:
         match kind, value:

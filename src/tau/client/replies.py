@@ -7,11 +7,11 @@ deeply as the session is long, so responses are decoded without our own nesting 
 
 from __future__ import annotations
 
-from types import NoneType
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, cast
 
 from tau.errors import TauError
-from tau.records.base import UNSET, BadRecord, Raw, Record, UnsetType, attach_source, convert, decode, encode, parse
+from tau.records.base import BadRecord, Raw, Record, attach_source, decode, encode, parse
+from tau.records.lenient import read_leniently
 from tau.records.lines import read_message
 from tau.records.messages import StoredMessage
 from tau.records.replies import BashResult
@@ -57,14 +57,9 @@ def read(kind: type[T], data: bytes, command: str) -> T:
         if not isinstance(value, dict):
             raise BadReply(f"The agent's answer to {command} cannot be read: {error}") from None
     try:
-        return attach_source(_with_missing_fields(kind, value), data or b"{}")
+        return attach_source(cast("T", read_leniently(kind, {**TAU_ONLY_FIELDS.get(kind, {}), **value})), data or b"{}")
     except BadRecord as error:
         raise BadReply(f"The agent's answer to {command} cannot be read: {error}") from None
-
-
-def read_leniently(kind: type[T], value: dict[str, Any]) -> T:
-    """Make a record from JSON that may lack optional fields, at any depth. Raises BadRecord."""
-    return _with_missing_fields(kind, value)
 
 
 def read_or_none(kind: type[T], data: bytes, command: str) -> T | None:
@@ -84,35 +79,3 @@ def read_messages(data: bytes, command: str) -> list[StoredMessage]:
         return [read_message(message) for message in messages]
     except BadRecord as error:
         raise BadReply(f"The agent's answer to {command} contains an invalid message: {error}") from None
-
-
-def _with_missing_fields(kind: type[T], value: dict[str, Any]) -> T:
-    """Make a record field by field: a missing one is UNSET or None where the record allows it. Raises BadRecord."""
-    given = {**TAU_ONLY_FIELDS.get(kind, {}), **value}
-    hints = get_type_hints(kind)
-    required = len(kind.__struct_fields__) - len(kind.__struct_defaults__)
-    fields: dict[str, Any] = {}
-    for at, (name, wire_name) in enumerate(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True)):
-        types = get_args(hints[name])
-        if wire_name in given:
-            fields[name] = _field(hints[name], given[wire_name], wire_name)
-        elif at >= required:
-            continue
-        elif UnsetType in types or NoneType in types:
-            fields[name] = UNSET if UnsetType in types else None
-        else:
-            raise BadRecord(f"{wire_name}: missing")
-    return kind(**fields)
-
-
-def _field(hint: Any, value: Any, name: str) -> Any:
-    for kind in (hint, *get_args(hint)):
-        if isinstance(kind, type) and issubclass(kind, Record):
-            if isinstance(value, dict) and kind.__struct_config__.tag is None:
-                return _with_missing_fields(kind, value)
-            if isinstance(value, list) and get_origin(hint) is list and kind.__struct_config__.tag is None:
-                return [_field(kind, item, name) for item in value]
-    try:
-        return convert(value, hint)
-    except BadRecord as error:
-        raise BadRecord(f"{name}: {error}") from None

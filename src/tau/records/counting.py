@@ -7,9 +7,10 @@ the fields of assistant messages are decoded.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import cast
 
-from tau.records.base import BadRecord, Record, Value, decode, decode_lines, encode, parse
+from tau.records.base import BadRecord, Record, Value, decode, decode_lines, parse_stored
+from tau.records.lenient import read_leniently
 
 
 class CountedBlock(Record):
@@ -115,18 +116,6 @@ def _counted_entry(line: bytes) -> CountedEntry | None:
     except BadRecord:
         pass
     try:
-        value: Any = parse(line)
-    except BadRecord:
-        return None
-    kind = value.get("type") if isinstance(value, dict) else None
-    message = value.get("message") if kind == "message" else None
-    if isinstance(message, dict) and isinstance(role := message.get("role"), str):
-        return CountedEntry("message", CountedMessage(role, usage=_counted_usage(message.get("usage"))))
-    return None
-
-
-def _counted_usage(value: Any) -> CountedUsage | None:
-    try:
-        return decode(CountedUsage, encode(value))
+        return cast("CountedEntry", read_leniently(CountedEntry, parse_stored(line)))
     except BadRecord:
         return None

@@ -131,6 +131,8 @@ def _reader(hint: Any) -> Reader:
         return lambda value, context: _record(hint, value, context.moment)
     if origin is Literal:
         return lambda value, context: _if(isinstance(value, str) and value in kinds, value, "not a known value")
+    if origin is dict and kinds[1] is not Any:
+        return lambda value, context: convert(_object(value, context), hint)
     return READERS.get(origin or hint) or (lambda value, context: convert(value, hint))
 
 
