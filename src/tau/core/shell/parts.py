@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from tau.core.shell.tree import Node, unicode
-from tau.core.shell.words import NotUnderstood, Word, expansions_in, read_word
+from tau.core.shell.words import NotUnderstood, Word, expansions_in, literal, read_word
 from tau.records.base import Value
 
 BLANK = re.compile(r"(?:[ \t]|\\\n)*")
@@ -389,6 +389,7 @@ class Parts(ABC):
             elif child.kind == "command_substitution":
                 if not re.fullmatch(r"\$\( *(nproc|date \+%s|wc -[lcw] < [\w./-]+) *\)", text):
                     raise NotUnderstood("the output of a command is evaluated")
+                self._add(Flow("no", Sink("captured")), list(map(literal, text.strip("$() ").split())))
             elif child.children:
                 if child.kind not in ARITHMETIC:
                     raise NotUnderstood("an arithmetic expression is not understood")

@@ -61,11 +61,10 @@ class Script(Parts):
         # Variables that the outer line assigns may be in the environment of this code.
         self.variables = {name: list(values) for name, values in (outside or {}).items()}
         self._block(root, Flow(stdin, Sink("terminal")))
-        if "nproc" in self.functions:  # its output counts as a number
-            raise NotUnderstood("a function replaces a program")
+        self._check_functions()
 
     def absorb(self, inner: Script) -> None:
-        """Take over what the code for eval leaves in this shell."""
+        """Take over what the code for eval leaves in this shell. Raises NotUnderstood."""
         for name, values in inner.variables.items():
             for value in values:
                 self.assign(name, value)
@@ -73,6 +72,11 @@ class Script(Parts):
         self._arithmetic |= inner._arithmetic
         self._tested |= inner._tested
         self.redirected |= inner.redirected
+        self._check_functions()
+
+    def _check_functions(self) -> None:
+        if self.functions & {"date", "nproc", "wc"}:  # their output counts as a number
+            raise NotUnderstood("a function replaces a program")
 
     def known(self) -> tuple[int, int, bool]:
         """The amount of what is known about variables and functions, and whether stdin is redirected."""
