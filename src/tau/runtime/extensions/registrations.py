@@ -158,6 +158,8 @@ class Registrations:
 
     def _provider(self, message: Register, invoke: Invoke) -> Undo:
         spec = {name: value for name, value in message.spec.items() if name != "oauth"}
+        if message.spec.get("oauth"):
+            spec.setdefault("apiKey", "")  # it comes from the login, so a provider with `stream` needs one, too
         if spec.get("stream"):
             spec = streamed(message.name, spec)
         for problem in parse_providers({"providers": {message.name: spec}})[1]:
