@@ -207,6 +207,48 @@ def test_an_extension_is_not_started_again_with_another_file(work: Path, name: s
     asyncio.run(story())
 
 
+ROUNDABOUT = """
+import { createRequire } from "node:module";
+const folder = new URL(".", import.meta.url).pathname;
+const hidden = folder + ["un", "seen"].join("");
+const ways: any = {
+    function: () => new Function("name", "return import(name)")(`${hidden}.mjs`),
+    timer: () => new Promise((done, failed) => setTimeout(() => import(`${hidden}.mjs`).then(done, failed), 1)),
+    data: () => import(`data:text/javascript,export { word } from "file://${hidden}.mjs"`),
+    require: () => createRequire(`${folder}nothing.js`)(`${hidden}.cjs`),
+    _load: () => (process as any).getBuiltinModule("module")._load(`${hidden}.cjs`, null, false),
+};
+export default (pi: any) => {
+    pi.on("tool_call", async ({ input }: any) => ({ block: true, reason: (await ways[input.command]()).word }));
+};
+"""
+
+
+@pytest.mark.parametrize("way", ["function", "timer", "data", "require", "_load"])
+def test_a_file_is_not_imported_by_a_roundabout_way(work: Path, way: str) -> None:
+    put(work, "tools/gate.ts", ROUNDABOUT)
+    put(work, "tools/unseen.mjs", "export const word = 'run';")
+    put(work, "tools/unseen.cjs", "exports.word = 'run';")
+
+    own = Found(work.parent / "home" / "own.ts")
+    put(work.parent, "home/own.ts", ROUNDABOUT.replace('"."', f'"../{work.name}/tools/"'))
+    bound = Found(work / "tools" / "gate.ts", content=fingerprint(work).content)
+    cwd = str(work.parent / "agent")
+
+    async def story() -> None:
+        async with running(own, settings=node_limits(), cwd=cwd) as lab:
+            assert (await lab.bash(way))["reason"] == "run"
+        async with running(bound, settings=node_limits(), cwd=cwd) as lab:
+            assert "was not seen when tau looked" in (await lab.bash(way))["reason"]
+        put(work.parent, "home/own.ts", own.path.read_text().replace("block: true", "block: false"))
+        async with running(own, bound, settings=node_limits(), cwd=cwd) as lab:
+            assert "was not seen when tau looked" in (await lab.bash(way))["reason"]
+            unclear = way in ("data", "require", "_load")  # whose import it is cannot be told
+            assert [error.extension_path for error in lab.errors] == [str(own.path if unclear else bound.path)]
+
+    asyncio.run(story())
+
+
 @pytest.mark.parametrize("bound", [True, False], ids=["in a trusted project", "in the working folder"])
 def test_a_file_whose_path_is_computed_is_not_imported(work: Path, bound: bool) -> None:
     async def story() -> None:

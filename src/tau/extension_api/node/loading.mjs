@@ -27,6 +27,7 @@ const digests = new Map(); // SHA-256 of files that may be imported, by path
 const checkedPlaces = new Set(); // entry files and folders of extensions: nothing in them is imported without a digest
 const UNCHECKED = /\/(?:\.[^/]*|node_modules|__pycache__)\//; // folders in them of which there are no digests
 const closed = new Set(); // modules that import only what has a digest or lies in an installed package
+const open = new Set(); // modules of extensions that may import anything, with what they have imported
 const installed = new Set(); // folders of these packages; what they depend on is installed, too
 const INSTALLED = /\/node_modules\//;
 const logged = new Set();
@@ -60,7 +61,7 @@ export async function loadFactory({ path, modules = {}, agentDir, root, closed: 
   for (const file of files) {
     for (const name of namesOf(file)) {
       digests.set(name, modules[file]);
-      if (isClosed) closed.add(name);
+      (isClosed ? closed : open).add(name);
     }
   }
   for (const folder of packages) for (const name of namesOf(folder)) installed.add(name);
@@ -116,7 +117,11 @@ function resolve(specifier, context, next) {
 function requireMember(file, importer) {
   if (!file || isOwn(file) || digests.has(file)) return;
   const ofPackage = isInstalled(importer);
-  if (!closed.has(importer) && !ofPackage) return;
+  // An importer that is no module, such as a data: URL or the path given to createRequire, may be of any extension.
+  if (closed.size === 0 || (open.has(importer) && !closed.has(importer) && !ofPackage)) {
+    open.add(file);
+    return;
+  }
   if (isInstalled(file) || (ofPackage && INSTALLED.test(file))) return;
   const problem = "was not seen when tau looked at what the extension consists of; import it by a path that is not computed";
   throw new Error(`${file} ${problem} (${importer})`);
