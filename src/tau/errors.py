@@ -7,6 +7,8 @@
       Aborted           the run: work was stopped by its AbortSignal
       ExtensionFailure  the client: an extension_error event
       UsageError        the person at the terminal: stderr and exit code 2
+        SessionFolderRefused  also the client
+        SessionFolderGone     also the client; exit code 1
       RunError          the Python program: raised by Result.raise_for_status
         BudgetReached, AnswerTruncated, RunAborted
 
@@ -68,6 +70,18 @@ class NodeUnsupported(ExtensionFailure):
 
 class UsageError(TauError):
     """The command line, a file that it names, or an argument of the library is invalid."""
+
+
+class SessionFolderRefused(UsageError, CommandError):
+    """A session may not run in its folder: a host, a sandbox or permission rules were started for another."""
+
+
+class SessionFolderGone(UsageError, CommandError):
+    """The folder of a session does not exist. The first three lines are those of pi, which clients know."""
+
+    def __init__(self, message: str, file: str) -> None:
+        super().__init__(message)
+        self.file = file
 
 
 class RunError(TauError):

@@ -372,7 +372,7 @@ def test_nothing_is_imported_from_the_folder_one_works_in_or_the_one_the_extensi
     (tmp_path / "colorsys.py").write_text("raise SystemExit('taken')\n")
 
     async def story() -> None:
-        async with running(file, cwd=str(tmp_path)) as lab:
+        async with running(file, folder=lambda: str(tmp_path)) as lab:
             assert (lab.errors, list(lab.extensions.commands)) == ([], ["json"])
 
     asyncio.run(story())

@@ -50,13 +50,13 @@ def samples() -> list[Lines]:
 def _header(version: int = 3, **more: Any) -> bytes:
     stamp = "2026-01-02T03:04:05.678Z"
     return json.dumps(
-        {"type": "session", "version": version, "id": "s-1", "timestamp": stamp, "cwd": "/w", **more}
+        {"type": "session", "version": version, "id": "s-1", "timestamp": stamp, "cwd": "", **more}
     ).encode()
 
 
 def _whole() -> Lines:
     """With branches, summaries, labels, things that wait, and what extensions have said."""
-    log = SessionLog.new("/w", None, _unexpected)
+    log = SessionLog.new("", None, _unexpected)
     log.set_model(MODEL)
     log.set_level("high")
     for turn in range(3):
@@ -94,7 +94,7 @@ def _old() -> list[Lines]:
     said = {"role": "user", "content": "hi", "timestamp": 1}
     hook = {"role": "hookMessage", "customType": "x", "content": "note", "display": True, "timestamp": 1}
     first: Lines = [
-        line(type="session", id="old", timestamp="2025-11-01T00:00:00.000Z", cwd="/w"),
+        line(type="session", id="old", timestamp="2025-11-01T00:00:00.000Z", cwd=""),
         line(type="message", timestamp="2025-11-01T00:00:01.000Z", message=said),
         line(type="message", timestamp="2025-11-01T00:00:02.000Z", message=hook),
         line(type="compaction", timestamp="t", summary="so far", firstKeptEntryIndex=1, tokensBefore=10),

@@ -42,7 +42,7 @@ def built(path: Path, entries: int, characters: int) -> None:
     answer = json.dumps({"role": "assistant", "content": content, "timestamp": 1, **ANSWER})
     head = f'"timestamp":"{TIME}","message":'
     with path.open("w") as file:
-        file.write(json.dumps({"type": "session", "version": 3, "id": "x", "timestamp": TIME, "cwd": "/w"}) + "\n")
+        file.write(json.dumps({"type": "session", "version": 3, "id": "x", "timestamp": TIME, "cwd": ""}) + "\n")
         for at in range(entries):
             parent = f'"{at - 1:08x}"' if at else "null"
             said = answer if at % 2 else question

@@ -28,7 +28,7 @@ def joined(lines: Lines) -> bytes:
 
 
 def header(**fields: Any) -> bytes:
-    return json.dumps({"type": "session", "version": 3, "id": "s-1", "timestamp": TIME, "cwd": "/w", **fields}).encode()
+    return json.dumps({"type": "session", "version": 3, "id": "s-1", "timestamp": TIME, "cwd": "", **fields}).encode()
 
 
 def said(id: str, parent: str | None, message: Any = None, **fields: Any) -> bytes:

@@ -112,7 +112,7 @@ def test_a_failed_answer_of_an_older_file_without_a_mark_stays_where_it_is(tmp_p
         {**failed, "stopReason": "error", "errorMessage": "529", "timestamp": 2},
         {**failed, "stopReason": "stop", "timestamp": 3, "content": [{"type": "text", "text": "whole"}]},
     ]
-    lines: list[Json] = [{"type": "session", "version": 3, "id": "old", "timestamp": time, "cwd": "/w"}]
+    lines: list[Json] = [{"type": "session", "version": 3, "id": "old", "timestamp": time, "cwd": ""}]
     for at, message in enumerate(messages):
         parent = f"e{at - 1}" if at else None
         lines.append({"type": "message", "id": f"e{at}", "parentId": parent, "timestamp": time, "message": message})

@@ -59,7 +59,7 @@ def refusal(agent: Agent, kind: str, **fields: Any) -> str:
 
 def stored(path: Path, *lines: Json | bytes, **header: Any) -> Path:
     """A session file of somebody else's making."""
-    first = {"type": "session", "version": 3, "id": path.stem, "timestamp": TIME, "cwd": "/w", **header}
+    first = {"type": "session", "version": 3, "id": path.stem, "timestamp": TIME, "cwd": "", **header}
     path.parent.mkdir(parents=True, exist_ok=True)
     content = [line if isinstance(line, bytes) else json.dumps(line).encode() for line in (first, *lines)]
     path.write_bytes(b"".join(line + b"\n" for line in content))
@@ -624,7 +624,7 @@ def test_a_clock_that_goes_back_does_not_change_the_order(tmp_path: Path) -> Non
 
 def test_an_older_session_is_lifted_when_there_is_something_to_add(tmp_path: Path) -> None:
     path = tmp_path / "old.jsonl"
-    old = [{"type": "session", "id": "old", "timestamp": TIME, "cwd": "/w"}]
+    old = [{"type": "session", "id": "old", "timestamp": TIME, "cwd": ""}]
     old += [{"type": "message", "timestamp": TIME, "message": message("x", None)["message"]}] * 2
     path.write_text("".join(json.dumps(line) + "\n" for line in old))
     before = path.read_bytes()

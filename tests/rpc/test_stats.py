@@ -91,7 +91,7 @@ def test_a_file_of_pi_is_counted_as_pi_counts_it(tmp_path: Path) -> None:
         {"type": "branch_summary", "fromId": "e1", "summary": "B", "usage": usage},
         {"type": "custom_message", "customType": "x", "content": "said by an extension", "display": True},
     ]
-    lines: list[Json] = [{"type": "session", "version": 3, "id": "of-pi", "timestamp": time, "cwd": "/w"}]
+    lines: list[Json] = [{"type": "session", "version": 3, "id": "of-pi", "timestamp": time, "cwd": ""}]
     for at, entry in enumerate(entries):
         lines.append({**entry, "id": f"e{at}", "parentId": f"e{at - 1}" if at else None, "timestamp": time})
     path = tmp_path / "of_pi.jsonl"

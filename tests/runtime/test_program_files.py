@@ -197,7 +197,7 @@ def test_a_large_folder_around_an_extension_is_not_read(work: Path, monkeypatch:
 def test_an_extension_is_not_started_again_with_another_file(work: Path, name: str) -> None:
     async def story() -> None:
         found = Found(work / "tools" / "gate.ts", content=fingerprint(work).content)
-        async with running(found, settings=node_limits(), cwd=str(work)) as lab:
+        async with running(found, settings=node_limits(), folder=lambda: str(work)) as lab:
             assert (await lab.bash("ls"))["reason"] == "first dep"
             put(work, name, FILES[name] + "\n")
             await lab.bash("crash")
@@ -255,7 +255,7 @@ def test_a_file_whose_path_is_computed_is_not_imported(work: Path, bound: bool) 
         content = fingerprint(work).content if bound else None
         cwd = str(work.parent / "home" if bound else work)
         found = Found(work / "tools" / "gate.ts", content=content)
-        async with running(found, settings=node_limits(), cwd=cwd) as lab:
+        async with running(found, settings=node_limits(), folder=lambda: cwd) as lab:
             assert (await lab.bash("late"))["reason"] == "first dep"
             answer = await lab.bash("computed")
             assert answer["block"] and f"{work / 'tools' / 'unseen.ts'} was not seen" in answer["reason"]
@@ -268,7 +268,7 @@ def test_a_file_whose_path_is_computed_is_not_imported(work: Path, bound: bool) 
 def test_an_extension_of_the_user_may_compute_paths(work: Path) -> None:
     async def story() -> None:
         cwd = str(work.parent / "home")
-        async with running(Found(work / "tools" / "gate.ts"), settings=node_limits(), cwd=cwd) as lab:
+        async with running(Found(work / "tools" / "gate.ts"), settings=node_limits(), folder=lambda: cwd) as lab:
             assert (await lab.bash("computed"))["reason"] == "first dep"
 
     asyncio.run(story())
@@ -278,7 +278,7 @@ def test_a_package_that_a_lock_file_lists_is_imported_with_what_it_depends_on(wo
     async def story() -> None:
         put(work, "package-lock.json", LOCK)
         found = Found(work / "tools" / "gate.ts", content=fingerprint(work).content)
-        async with running(found, settings=node_limits(), cwd=str(work)) as lab:
+        async with running(found, settings=node_limits(), folder=lambda: str(work)) as lab:
             assert (await lab.bash("ls"))["reason"] == "first dep"
 
     assert node()

@@ -100,7 +100,7 @@ async def running(*found: Found | Path, settings: Settings | None = None, **opti
     """All of `found`, loaded. Afterwards they are stopped."""
     lab = Lab(settings or limits(load_timeout_ms=60_000))
     items = [item if isinstance(item, Found) else Found(item) for item in found]
-    given = {"cwd": os.getcwd(), "agent_dir": "/nowhere", "mode": "rpc", "has_ui": True, "flags": {}, **options}
+    given = {"folder": os.getcwd, "agent_dir": "/nowhere", "mode": "rpc", "has_ui": True, "flags": {}, **options}
     lab.running = await load_extensions(lab.extensions, items, lab.act, lambda: dict(lab.facts), **given)
     try:
         yield lab

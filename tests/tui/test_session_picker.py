@@ -253,6 +253,8 @@ def test_import_copies_a_session_file_and_opens_it(tmp_path: Path) -> None:
     with Interface(tmp_path) as tau:
         copied = path.rename(tmp_path / "work" / "old.jsonl")
         tau.start().send("/import old.jsonl")
+        tau.wait("Continue here")  # its own folder does not exist
+        tau.press("enter")
         tau.wait("the first answer")
         tau.settle()
     assert (folder_for(str(tmp_path / "work"), tmp_path / "agent") / "old.jsonl").read_bytes() == copied.read_bytes()

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from tau import __version__
 from tau.cli.flags import ParsedArguments, help_text, parse
 from tau.core.checks.exit_codes import ANSWERED, FAILED, USAGE, exit_code_of_signal
-from tau.errors import UsageError
+from tau.errors import SessionFolderGone, UsageError
 
 # Output of `pi --version`: clients look for a release of pi whose protocol they know.
 PI_VERSION = "0.87.1"
@@ -106,6 +106,10 @@ def main(program: str, argv: list[str]) -> int:
         return ANSWERED
     except KeyboardInterrupt:
         return exit_code_of_signal(signal.SIGINT)
+    except SessionFolderGone as error:  # as pi words it
+        for line in str(error).split("\n"):
+            _terminal().complain(line)
+        return FAILED
     except UsageError as error:
         _terminal().complain(f"Error: {error}")
         return USAGE
@@ -195,7 +199,9 @@ def start_mode(mode: str, arguments: ParsedArguments) -> NoReturn:
     piped = import_module("tau.cli.prompts").read_pipe() if mode in ("text", "json") else ""
     strict = mode in ("text", "plain", "tui")  # clients of the other modes rely on a warning
     picks = mode == "tui" and flags.pop("resume", None) is not None  # the interface lets the person choose a session
-    factory = import_module("tau.cli.session_options").create_factory(arguments, strict=strict)
+    factory = import_module("tau.cli.session_options").create_factory(
+        arguments, strict=strict, asks=mode in ("plain", "tui")
+    )
     if arguments.unknown and not factory.extensions:  # else an extension may define it
         raise UsageError(import_module("tau.cli.suggestions").unknown_flags_error(arguments.unknown))
     front_end: Any = import_module(FRONT_ENDS[mode])

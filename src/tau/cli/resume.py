@@ -1,4 +1,4 @@
-"""`pi --resume`: list this project's sessions and let the user choose one."""
+"""Questions about a session before it is opened: which one (`pi --resume`), and where, if its folder is gone."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import sys
 from collections.abc import Mapping
 
 from tau.cli.sessions import project_sessions, summary
+from tau.core.checks.exit_codes import ANSWERED
 from tau.core.text.terminal_text import escape_for_display
-from tau.errors import UsageError
+from tau.errors import SessionFolderGone, UsageError
+from tau.records.base import replace
+from tau.runtime.app.options import SessionOptions, SessionTarget
 from tau.runtime.terminal import complain
 
 MAX_LISTED = 20
@@ -28,3 +31,16 @@ def choose_session(flags: Mapping[str, str]) -> str:
     if not answer.isdecimal() or len(answer) > 9 or not 1 <= int(answer) <= len(listed):
         raise UsageError(f"--resume: {answer!r} is not one of 1 to {len(listed)}")
     return listed[int(answer) - 1].path
+
+
+def choose_folder(error: SessionFolderGone, options: SessionOptions) -> tuple[SessionOptions, bool]:
+    """Ask what to do with a session whose folder is gone. Returns the options, and True to stay in this folder."""
+    complain(f"{error}\n  1  continue here, this time\n  2  open a copy here, as with --fork\n  3  cancel")
+    complain("Which one? [3] ", end="")
+    answer = sys.stdin.readline().strip()
+    if answer not in ("1", "2"):
+        sys.exit(ANSWERED)
+    if answer == "1":
+        return options, True
+    given = options.session
+    return replace(options, session=SessionTarget(folder=given.folder, copy_of=error.file, name=given.name)), False

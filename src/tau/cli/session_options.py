@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tau.cli.flags import ParsedArguments
-from tau.errors import TauError, UsageError
+from tau.errors import SessionFolderGone, TauError, UsageError
 from tau.records.base import BadRecord, replace
 from tau.records.budgets import Budget
 from tau.records.settings import ChildEnvironment
@@ -26,35 +26,42 @@ from tau.wire.dialect import Dialect
 PROMPT_FILE_ENDINGS = (".md", ".txt", ".markdown", ".prompt")
 
 
-def create_factory(arguments: ParsedArguments, *, strict: bool = False) -> SessionFactory:
+def create_factory(arguments: ParsedArguments, *, strict: bool = False, asks: bool = False) -> SessionFactory:
     """Load the configuration and apply the process-wide settings: logging, hardening.
 
-    `strict`: unknown tools, thinking levels, skills and prompt templates are errors.
+    `strict`: unknown tools, thinking levels, skills and prompt templates are errors. `asks`: a person at a terminal
+    decides about a session whose folder is gone.
     """
     level = logging.INFO if "verbose" in arguments.flags else logging.WARNING
     log_to_stderr(level)
     if strict:
         _check_paths(arguments.lists)
-    factory = load(agent_dir(), replace(session_options(arguments), strict=strict))
+    options = replace(session_options(arguments), strict=strict)
+    try:
+        factory = load(agent_dir(), options)
+    except SessionFolderGone as error:
+        if not asks:
+            raise
+        from tau.cli.resume import choose_folder
+
+        options, stays = choose_folder(error, options)
+        factory = load(agent_dir(), options, stays=stays)
     hide_in_log(factory.models.keys.known_secrets)
-    harden(factory.settings.child_environment, arguments.flags.get("api-key", ""))
+    harden_process(factory.settings.child_environment, arguments.flags.get("api-key", ""))
     for warning in factory.warnings:
         complain(f"Warning: {warning}")
     return factory.with_sandbox()
 
 
-def harden(inherited: ChildEnvironment, key: str) -> None:
+def harden_process(inherited: ChildEnvironment, key: str) -> None:
     """Harden this process, in its main thread: `no_new_privs` is for the calling thread and what it starts."""
     forbid_core_dumps()
     if not (key or inherited.filter_secrets or inherited.no_new_privileges):
         return
-    from tau.runtime.machine.hardening import hide_argument, hide_memory, no_new_privileges
+    from tau.runtime.machine.hardening import harden, hide_argument
 
     hide_argument(key)
-    if inherited.filter_secrets:
-        hide_memory()  # else a command could read the filtered secrets from memory
-    if inherited.no_new_privileges:
-        no_new_privileges()
+    harden(inherited)
 
 
 def roots(arguments: ParsedArguments, cwd: str) -> list[str]:
@@ -69,7 +76,7 @@ def roots(arguments: ParsedArguments, cwd: str) -> list[str]:
 def harden_host(arguments: ParsedArguments) -> None:
     """Harden a program that opens sessions later, as the settings of the user and of the working folder say."""
     found = _child_environment(arguments)
-    harden(ChildEnvironment() if found is None else found, arguments.flags.get("api-key", ""))
+    harden_process(ChildEnvironment() if found is None else found, arguments.flags.get("api-key", ""))
 
 
 def hide_filtered(inherited: ChildEnvironment) -> None:

@@ -52,7 +52,7 @@ class Opening(Awaitable[Agent]):
     """
 
     cwd: StrPath | None = None
-    """working directory; default: that of the process"""
+    """working directory; default: that of the session that is opened, else that of the process"""
     _: KW_ONLY
     model: str | None = None
     """an id, "provider/id" or part of a name; ":high" sets the thinking level"""
@@ -184,7 +184,8 @@ class Opening(Awaitable[Agent]):
     async def _create_agent(self) -> Agent:
         threads, environment = Threads(), os.environ if self.env is None else self.env
         agent_folder = _absolute(self.agent_dir) if self.agent_dir is not None else paths.agent_dir(environment)
-        cwd, options = _folder(self.cwd), self._options(threads, environment)
+        cwd = None if self.cwd is None else _folder(self.cwd)
+        options = self._options(threads, environment)
         factory = await asyncio.to_thread(lambda: load(agent_folder, options, environment, cwd).with_sandbox())
         warnings = [in_python(warning) for warning in factory.warnings]
         for warning in warnings:
@@ -292,8 +293,8 @@ def _absolute(path: StrPath) -> Path:
     return Path(path).expanduser().absolute()
 
 
-def _folder(cwd: StrPath | None) -> str:
-    folder = paths.working_folder() if cwd is None else str(_absolute(cwd))
+def _folder(cwd: StrPath) -> str:
+    folder = str(_absolute(cwd))
     if not os.path.isdir(folder):
         hint = ". It is the working folder; a prompt is for `agent.prompt`." if " " in os.path.basename(folder) else ""
         raise UsageError(f"cwd: there is no folder {folder}{hint}")

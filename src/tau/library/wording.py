@@ -48,7 +48,8 @@ NAMES = {
 _COMMAND_HINT = re.compile(r"Use (--list-models) to see")
 _FLAG_WITH_VALUE = re.compile("|".join(f"(?<![\\w-])--({flag}) ({values})\\b" for flag, values in VALUES.items()))
 _FLAG_AND_ARGUMENT = re.compile(r"^--([a-z]+(?:-[a-z]+)*) ([^\n:]+): ")
-_FLAG = re.compile(r"(?<![\w-])(?<!tau )(?<!pi )--([a-z]+(?:-[a-z]+)*)")
+# Not the folders of session files, which are called --home-me-project--.
+_FLAG = re.compile(r"(?<![\w-])(?<!tau )(?<!pi )--([a-z]+(?:-[a-z]+)*)(?![^\s/]*--/)")
 _NAME = re.compile(rf"\b({'|'.join(NAMES)})\b")
 
 

@@ -25,6 +25,7 @@ from tau.runtime.app.options import SessionOptions, SessionTarget
 from tau.runtime.services import Client, Mode
 from tau.runtime.session.operations import as_path
 from tau.store.paths import check_folder
+from tau.store.session_folder import Boundary, session_folder
 
 logger = logging.getLogger(__name__)
 MAX_OPEN_SESSIONS = 32  # of which the idle ones are closed, the oldest first
@@ -163,7 +164,7 @@ class Agents:
 
     def __init__(self, load: Load, options: SessionOptions, roots: Sequence[str]) -> None:
         self._load = load
-        self._options = options
+        self._options = replace(options, roots=roots)
         self._roots = roots
         self._cwd = roots[0]
         self._sessions: dict[str, AgentSession] = {}  # by id, the most recently used last
@@ -227,7 +228,7 @@ class Agents:
         found = (await asyncio.to_thread(lambda: self._load(options, self._cwd))).resumed
         if found is None or found.header.id != id:
             raise CommandError(f"sessionId: there is no session {id[:80]!r}")
-        return found.header.cwd
+        return session_folder(found.header.cwd, found.path, self._cwd, [Boundary(self._roots)])
 
     async def _open(self, options: SessionOptions, cwd: str, call: Call) -> AgentSession:
         factory = await asyncio.to_thread(lambda: self._load(options, cwd))

@@ -157,6 +157,8 @@ class CompatSettings(Record):
     """Messages have `rawStopReason`, and their usage `cacheWrite1h`."""
     system_messages: bool = False
     """Add messages with the role `system` to the conversation, which tell clients of the system prompt and tools."""
+    session_folder: Literal["own", "start"] = "own"
+    """A session runs in the folder that its file names, or in the one where the program was started."""
     thinking_returns: bool = False
     """Restore the thinking level after using a model that does not support thinking."""
     save_lowered_level: bool = False

@@ -58,6 +58,11 @@ class Resources:
         """Drop all offered paths, because the extensions are about to be asked again."""
         self._offers.clear()
 
+    def leave(self, query: ResourceQuery) -> None:
+        """Use another query at the next search, without what extensions have offered."""
+        self.withdraw()
+        self._query, self._found = query, None
+
     @property
     def found(self) -> FoundResources | None:
         """The resources, if the search is over."""

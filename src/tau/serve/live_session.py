@@ -49,7 +49,6 @@ class LiveSession:
         self.stream.on_event = self._published
         self.stream.name_session(self.id)
         self.stream.view.queue = self.handle.queues
-        self.cwd = factory.cwd
         self.budget_limit = factory.options.budget
         self.offered_tools = offered_tools(factory.options, factory.settings)
         self.opened = now()
@@ -71,6 +70,10 @@ class LiveSession:
         self.handle.on_move(self._moved)
         self._starting = asyncio.create_task(self._start()) if self.handle.has_extensions else None
         self._changed = changed
+
+    @property
+    def cwd(self) -> str:
+        return self.handle.cwd
 
     @property
     def id(self) -> str:

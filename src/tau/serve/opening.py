@@ -12,20 +12,20 @@ from pathlib import Path
 from typing import Any, get_args
 
 from tau.cli.session_options import hide_filtered
-from tau.errors import CommandError, UsageError
+from tau.errors import CommandError, SessionFolderGone, UsageError
 from tau.records.base import Value, replace
 from tau.records.budgets import Budget
 from tau.records.entries import Header
 from tau.records.host_commands import MIN_ID_LENGTH, OpenSession
 from tau.records.settings import SandboxLevel, Settings
-from tau.runtime.app.config import ProjectConfig
-from tau.runtime.app.factory import SessionFactory, load
+from tau.runtime.app.factory import SessionFactory, load, project_config
 from tau.runtime.app.handle import SessionHandle
 from tau.runtime.app.options import SessionOptions, SessionTarget
 from tau.runtime.session.operations import as_path
 from tau.store.fleet_sessions import fleet_sessions
 from tau.store.listing import check_shortage, project_folders, read_header, session_files
 from tau.store.paths import NOT_BELOW, check_folder, is_inside
+from tau.store.session_folder import Boundary, session_folder
 from tau.store.sessions import folder_for
 from tau.tools import Tool
 from tau.tools.registry import DEFAULT_TOOLS
@@ -93,7 +93,7 @@ class SessionOpener:
 
     def serves(self, cwd: str) -> bool:
         """True if sessions of this folder may be listed, read and opened."""
-        return is_inside(cwd, self._config.roots)
+        return is_inside(os.path.join(self._config.cwd, cwd), self._config.roots)
 
     def folders(self) -> list[Path]:
         """All folders of sessions that this host knows."""
@@ -105,8 +105,7 @@ class SessionOpener:
 
     def load_file(self, path: Path) -> SessionFactory:
         """Read a session file that was found. Raises CommandError."""
-        cwd = self.folder(self._cwd_of(path))
-        return self._load(replace(self._config.options, session=self._target(named=str(path))), cwd)
+        return self._load(replace(self._config.options, session=self._target(named=str(path))), self._folder_of(path))
 
     def load(self, wanted: OpenSession) -> SessionFactory:
         """Prepare a new session, or one from a file. Raises CommandError."""
@@ -115,11 +114,11 @@ class SessionOpener:
         cwd = self.folder(wanted.cwd or self._config.cwd)
         if wanted.session is not None:
             path = self.file(wanted.session)
-            cwd = self.folder(self._cwd_of(path))
+            cwd = self._folder_of(path) if wanted.cwd is None else cwd
             target = replace(target, named=str(path))
         elif wanted.fork_of is not None:
             path = self.file(wanted.fork_of)
-            cwd = self.folder(self._cwd_of(path)) if wanted.cwd is None else cwd
+            cwd = self._folder_of(path) if wanted.cwd is None else cwd
             target = replace(target, copy_of=str(path))
         settings = self._settings(cwd)
         sandbox = settings.sandbox.level if options.sandbox is None else options.sandbox
@@ -146,6 +145,7 @@ class SessionOpener:
 
     def _load(self, options: SessionOptions, cwd: str) -> SessionFactory:
         try:
+            options = replace(options, roots=self._config.roots)
             factory = load(self._config.agent_dir, options, self._config.environment, cwd)
             hide_filtered(factory.settings.child_environment)
             return factory.with_sandbox()
@@ -169,11 +169,18 @@ class SessionOpener:
             raise CommandError(f"{field}: the folder of {header.id} {NOT_BELOW}")
         return Path(given)
 
-    def _cwd_of(self, path: Path) -> str:
+    def _folder_of(self, path: Path) -> str:
+        """The folder in which a session runs if the client names none. Raises CommandError."""
         header = read_header(path)
         if header is None:
             raise CommandError(f"session: {path} is not a session file")
-        return header.cwd
+        try:
+            return session_folder(header.cwd, path, self._config.cwd, [Boundary(self._config.roots)])
+        except SessionFolderGone:
+            raise CommandError(
+                f"session: the folder of {header.id} does not exist: {header.cwd}. "
+                "Give `cwd` to open it in another one, or with `forkOf` a copy of it."
+            ) from None
 
     def folder(self, cwd: str) -> str:
         """Check a working folder: it must be below a root. Raises CommandError."""
@@ -182,18 +189,7 @@ class SessionOpener:
 
     def _settings(self, cwd: str) -> Settings:
         """The settings of a session in this folder: they may limit more than the flags of the host."""
-        options = self._config.options
-        config = ProjectConfig(
-            self._config.agent_dir,
-            Path(cwd),
-            options.approve,
-            options.extensions,
-            only_given=options.only_these_extensions,
-            dialect=options.dialect,
-            overruled=options.settings,
-            fetches=not options.offline,
-        )
-        return config.settings
+        return project_config(self._config.agent_dir, self._config.options, cwd).settings
 
 
 def _refuse_fleet_session(agent_dir: Path, id: str) -> None:

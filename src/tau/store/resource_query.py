@@ -69,6 +69,7 @@ class ResourceQuery(Value):
     content: Mapping[str, str] | None = None  # what trust is bound to, see trust.Decision
     confined: bool = False  # sandboxed commands write to the project but must not gain read access through it
     packages: Callable[[], PackageResources] | None = None  # finds what packages offer; None if there are none
+    start: str = ""  # the folder to which what is requested is relative, if it is not `cwd`
 
     @property
     def must_stay_inside(self) -> bool:

@@ -147,7 +147,7 @@ def _prompts(name: str, query: ResourceQuery, given: Sequence[str]) -> tuple[lis
     if not given:
         text, problems = prompt_file(name, cwd, query.agent_dir, query.trusted, query.content)
         return [] if text is None else [text.strip()], problems
-    texts = [text_or_file(argument, cwd) for argument in given]
+    texts = [text_or_file(argument, cwd / query.start) for argument in given]
     return [text for text, _ in texts], [problem for _, problems in texts for problem in problems]
 
 
@@ -217,6 +217,6 @@ def _packaged(files: Sequence[PackageFile], *, wanted: bool) -> list[ResourceLoc
 
 
 def _named(query: ResourceQuery, paths: Sequence[str], source: str) -> list[ResourceLocation]:
-    """Return the locations named by the command line or an extension, relative to the working directory."""
-    full = (os.path.normpath(os.path.join(query.cwd, os.path.expanduser(path))) for path in paths)
+    """Return the locations named by the command line or an extension, relative to the folder of the start."""
+    full = (os.path.normpath(os.path.join(query.cwd, query.start, os.path.expanduser(path))) for path in paths)
     return [ResourceLocation(Path(path), ResourceOrigin("temporary", source), expected=True) for path in full]

@@ -35,8 +35,10 @@ async def _clone(surface: Surface, rest: str) -> None:
 async def _import(surface: Surface, rest: str) -> None:
     if not rest:
         raise CommandError("Which file? /import PATH imports a session file (.jsonl) and opens it.")
-    if await surface.handle.session_files.import_file(rest.strip("\"'")):
-        surface.show_session(f"imported from {escape_for_display(rest)}", surface.handle.settings.resume_lines)
+    from tau.tui.session_picking import open_session
+
+    importing = surface.handle.session_files.import_file(rest.strip("\"'"))
+    await open_session(surface, importing, f"imported from {escape_for_display(rest)}")
 
 
 async def _name(surface: Surface, rest: str) -> None:

@@ -49,7 +49,7 @@ class Completions:
         providers: Callable[[], Sequence[Provider]] = tuple,
     ) -> None:
         """`offer` is called with proposals for a query: at least once, and again when better ones are found."""
-        self._index = index
+        self.index = index
         self._commands = commands
         self._offer = offer
         self._providers = providers
@@ -105,23 +105,23 @@ class Completions:
         last = path_query(query.text) if query.kind == "argument" else query
         if query.kind == "argument" and _is_complete(query.text, last):
             return ()
-        found = await run_in_thread(lambda: path_proposals(last, self._index.cwd), "path completion")
+        found = await run_in_thread(lambda: path_proposals(last, self.index.cwd), "path completion")
         kept = query.text[: last.start] if query.kind == "argument" else ""
         proposals = [replace(proposal, value=kept + proposal.value) for proposal in found]
         return [] if [one.value for one in proposals] == [query.text] else proposals  # Enter then sends the command
 
     async def _files(self, query: Query) -> None:
-        self._index.refresh()
+        self.index.refresh()
         for pause in chain((0.01, 0.02, 0.05), repeat(0.1)):
-            complete = self._index.complete
-            answers = file_proposals(query, self._index)
+            complete = self.index.complete
+            answers = file_proposals(query, self.index)
             while (found := await run_in_thread(partial(next, answers, None), "file completion")) is not None:
                 if found or complete:
                     self._offer(query, found)
             if complete:
                 return
             # The list still grows: search again when it is complete, or after a while.
-            await run_in_thread(partial(self._index.wait, pause), "file completion")
+            await run_in_thread(partial(self.index.wait, pause), "file completion")
 
 
 def _is_complete(argument: str, last: Query) -> bool:

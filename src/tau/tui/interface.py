@@ -165,7 +165,7 @@ class Interface:
 
     def _preload(self) -> None:
         """Load what the first prompt needs, while the person thinks about it."""
-        self._input.index.refresh()
+        self._input.completions.index.refresh()
         with suppress(OSError):  # out of descriptors; it is loaded again on first use
             self.handle.preload()
 
@@ -337,6 +337,7 @@ class Interface:
         return await self._input.copy(text, self._terminal.write)
 
     def show_session(self, title: str, lines: int) -> None:
+        self._input.use_folder()
         self._screen.show_session(title, lines)
 
     def show_messages(self, title: str, messages: Sequence[object], lines: int) -> None:

@@ -57,8 +57,14 @@ class PromptInput:
         completion = CompletionList(handle.settings.autocomplete_max_visible)
         self.prompt = Prompt(self.editor, completion)
         self._of_extensions = ExtensionProposals(extension_calls, self.editor)
-        self.index = FileIndex(handle.cwd)
-        self.completions = Completions(self.index, self.commands.entries, offer, lambda: [self._of_extensions.find])
+        self.completions = Completions(
+            FileIndex(handle.cwd), self.commands.entries, offer, lambda: [self._of_extensions.find]
+        )
+
+    def use_folder(self) -> None:
+        """Complete names of files in the folder of the session, which may be another one now."""
+        if self.completions.index.cwd != self._handle.cwd:
+            self.completions.index = FileIndex(self._handle.cwd)
 
     def _load_history(self) -> History:
         try:

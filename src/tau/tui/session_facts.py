@@ -20,13 +20,20 @@ class SessionFacts:
 
     def __init__(self, handle: SessionHandle, factory: SessionFactory) -> None:
         self._handle = handle
-        self._branch = GitBranch(handle.cwd)
-        self._flags = _flags(factory)
-        self._folder = short_folder(handle.cwd, os.path.expanduser("~"))
+        self._factory = factory
+        self._use_folder()
+
+    def _use_folder(self) -> None:
+        self._cwd = self._handle.cwd
+        self._branch = GitBranch(self._cwd)
+        self._flags = _flags(self._factory)
+        self._folder = short_folder(self._cwd, os.path.expanduser("~"))
 
     def footer(self) -> FooterState:
-        self._branch.update()
         handle = self._handle
+        if handle.cwd != self._cwd:
+            self._use_folder()
+        self._branch.update()
         model, stats, usage = handle.models.current, handle.stats(), handle.context_usage()
         state = handle.state.current()
         name = state.session_name

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections.abc import Awaitable
 from contextlib import suppress
 from pathlib import Path
 
 from tau.core.text.terminal_text import escape_for_display
-from tau.errors import CommandError
+from tau.errors import CommandError, SessionFolderGone
 from tau.records.replies import SessionRow
 from tau.runtime.app.handle import SessionHandle
 from tau.screen.modals.message import MessageModal
@@ -117,8 +118,25 @@ async def _open(surface: Surface, row: SessionRow) -> bool:
     owner = await handle.session_files.owner(row.path)
     if owner is not None:
         return await _offer(surface, row, owner)
-    if await handle.switch_session(row.path):
-        surface.show_session(title(row), handle.settings.resume_lines)
+    return await open_session(surface, handle.switch_session(row.path), title(row))
+
+
+async def open_session(surface: Surface, opening: Awaitable[bool], name: str) -> bool:
+    """Open a session and show it. If its folder is gone, the person decides; False: not to open it."""
+    files, lines = surface.handle.session_files, surface.handle.settings.resume_lines
+    try:
+        opened = await opening
+    except SessionFolderGone as error:
+        rows = [
+            ListRow("Continue here", "runs it in this folder, this time"),
+            ListRow("Fork", "continues in a copy, as with --fork"),
+        ]
+        outcome = await surface.open(SearchList(escape_for_display(str(error).partition("\n")[0]), rows))
+        if outcome.action != "confirm":
+            return False
+        opened = await (files.open_copy(error.file) if outcome.value else files.open_here(error.file))
+    if opened:
+        surface.show_session(name, lines)
     return True
 
 

@@ -129,7 +129,7 @@ def _file_state(path: Path) -> FileState:
 def theme_places(factory: SessionFactory) -> list[Path]:
     """Where themes are: the user's folder, a trusted project's, the paths of the settings, packages, and --theme."""
     cwd, requested = Path(factory.cwd), factory.options.resources
-    given = [cwd / os.path.expanduser(path) for path in requested.themes]
+    given = [Path(factory.start, os.path.expanduser(path)) for path in requested.themes]
     if requested.no_themes:
         return given
     project = [cwd / ".pi" / "themes"] if factory.trusted else []

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tau.errors import ExtensionFailure, UsageError
 from tau.records.base import BadRecord, decode, encode, replace, to_builtins
 from tau.records.settings import Settings
+from tau.runtime.app.session_choice import absolute
 from tau.store.extension_files import FoundExtension, extension_paths, in_folder
 from tau.store.extension_modules import Program, module_files, program_of
 from tau.store.path_lists import PathList
@@ -63,6 +64,7 @@ class ProjectConfig:
         self.agent_dir = agent_dir
         self.cwd = cwd
         self.file = SettingsFile(agent_dir / "settings.json")
+        self.start, self._start_approve = cwd, approve
         self._approve = approve
         self._given = given
         self._only_given = only_given
@@ -101,6 +103,25 @@ class ProjectConfig:
         if trust.undecided and found:
             self.untrusted = trust.warnings[-1]
             self.warnings.remove(self.untrusted)
+
+    def at(self, folder: str) -> ProjectConfig:
+        """The configuration of another folder, for a session that runs there. Blocks.
+
+        A yes of the command line is about the folder where the program was started: elsewhere, saved decisions count.
+        """
+        other = object.__new__(ProjectConfig)
+        other.become(self)
+        other.cwd = Path(folder)
+        other._approve = self._start_approve if other.cwd == self.start or not self._start_approve else None
+        other._dialect = self.dialect.name  # the client speaks it
+        other._given = [text if is_remote(text) else str(absolute(str(self.start), text)) for text in self._given]
+        other._asked_about = None
+        other.read()
+        return other
+
+    def become(self, other: ProjectConfig) -> None:
+        """Continue as the configuration of another folder."""
+        vars(self).update(vars(other))
 
     def _read_packages(self, layers: Layers) -> SessionPackages | None:
         """Find the packages of the settings and of the command line. Blocks, also for an installation."""

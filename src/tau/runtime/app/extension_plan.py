@@ -50,7 +50,7 @@ class ExtensionPlan:
             self.found,
             actions_for(session),
             lambda: {**session_facts(session), "projectTrusted": self._basis.trust.trusted},
-            session.services.cwd,
+            lambda: session.services.cwd,
             str(self._basis.agent_dir),
             session.services.mode,
             session.dialogs.has_ui,

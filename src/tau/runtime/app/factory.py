@@ -18,7 +18,7 @@ from tau.runtime.app.extension_plan import ExtensionPlan
 from tau.runtime.app.handle import SessionHandle
 from tau.runtime.app.model_choice import choose_model, known_models, problem_text
 from tau.runtime.app.options import SessionOptions
-from tau.runtime.app.session_choice import absolute, choose_session
+from tau.runtime.app.session_choice import absolute, choose_session, session_store
 from tau.runtime.extensions.dialogs import Dialogs
 from tau.runtime.machine.child_environment import filtered_environment
 from tau.runtime.machine.files import LocalFiles
@@ -47,10 +47,12 @@ if TYPE_CHECKING:
     from tau.runtime.app.login_control import LoginControl
     from tau.runtime.app.settings_control import SettingsControl
     from tau.runtime.app.trust_control import TrustControl
+    from tau.runtime.history.session_log import SessionLog
     from tau.runtime.runs.permission_rules import LoadedRules as PermissionRules
     from tau.runtime.runs.permissions import Permits, TerminalQuestions
     from tau.runtime.runs.tool_runner import PermissionGate
     from tau.runtime.session.mcp_access import McpAccess
+    from tau.runtime.session.session import Move, Relocate
     from tau.runtime.telemetry.start import Observe
     from tau.tools import Files
 
@@ -69,11 +71,9 @@ class SessionFactory(Value):
     options: SessionOptions
     script: bytes
     warnings: list[str]
-    folder: Path | None
     resumed: OpenedSession | None
     model_warnings: Sequence[str] = ()  # warnings about models; extensions may resolve them
     model_error: UsageError | None = None  # the requested model does not exist, unless an extension provides it
-    cwd: str = ""
     environment: Mapping[str, str] = os.environ  # inherited by commands; names the proxies
     output_schema: OutputSchema | None = None
     permissions: PermissionRules | None = None
@@ -82,6 +82,30 @@ class SessionFactory(Value):
     @property
     def settings(self) -> Settings:
         return self.config.settings
+
+    @property
+    def start(self) -> str:
+        """The folder where the program was started, or the one that the caller gave."""
+        return str(self.config.start)
+
+    @property
+    def cwd(self) -> str:
+        """The folder in which the session runs."""
+        return str(self.config.cwd)
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder for session files."""
+        wanted = self.options.session
+        if not wanted.kept:
+            return None
+        if wanted.folder:
+            return absolute(self.start, wanted.folder)
+        return session_store(self.config.agent_dir, self.settings.session_dir, self.cwd)
+
+    def at_start(self, path: str) -> str:
+        """A path of the command line: it is relative to the folder where the program was started."""
+        return path if self.cwd == self.start else str(absolute(self.start, path))
 
     @property
     def dialect(self) -> Dialect:
@@ -135,6 +159,7 @@ class SessionFactory(Value):
             permissions=self._permission_gate(make_gate),
             extension_plan=lambda session: ExtensionPlan(self, session, machine, http, tools),
             mcp=self._mcp(machine, mode) if self.uses_mcp() else None,
+            relocate=self._relocate((machine, http, tools), mode),
         )
         return SessionHandle(
             session,
@@ -180,6 +205,14 @@ class SessionFactory(Value):
 
         return lambda session: make_access(self, session, machine, asks=mode != "rpc" or self.dialect.dialogs)
 
+    def _relocate(self, equipment: Equipment, mode: Mode) -> Relocate:
+        def relocate(session: Session, log: SessionLog, folder: str | None) -> Move | None:
+            from tau.runtime.app.relocation import prepare_move
+
+            return prepare_move(self, session, log, folder, equipment, self._mcp(equipment[0], mode))
+
+        return relocate
+
     def _settings_control(self, session: Session, equipment: Equipment) -> SettingsControl:
         from tau.runtime.app.settings_control import SettingsControl
 
@@ -204,7 +237,7 @@ class SessionFactory(Value):
             folder=self.folder,
             resumed=self.resumed,
             copied=wanted.copy_of is not None,
-            path=None if named is None else absolute(self.cwd, named),
+            path=None if named is None else absolute(self.start, named),
             id=wanted.id,
             name=(wanted.name or "").strip() or None,
         )
@@ -261,9 +294,10 @@ class SessionFactory(Value):
         try:
             protected = self.config.executables()
             sandbox = Sandbox(
-                level, self.cwd, self.config.agent_dir, self.folder, *granted, self.environment, protected
+                level, self.start, self.config.agent_dir, self.folder, *granted, self.environment, protected
             )
-            return replace(self, processes=ProcessLauncher(sandbox=sandbox), cwd=sandbox.tree)
+            self.config.cwd, self.config.start = Path(os.path.realpath(self.cwd)), Path(sandbox.tree)
+            return replace(self, processes=ProcessLauncher(sandbox=sandbox))
         except SandboxUnavailable as error:
             raise UsageError(f"--sandbox {level} cannot be enforced, so nothing is started: {error}.") from None
 
@@ -274,8 +308,8 @@ class SessionFactory(Value):
 
         signs = places(self.cwd, self.environment.get("HOME"))
         if self.options.record is not None:
-            return Recorder(http, absolute(self.cwd, self.options.record), signs)
-        return Replayer(absolute(self.cwd, self.options.replay or ""), signs)
+            return Recorder(http, absolute(self.start, self.options.record), signs)
+        return Replayer(absolute(self.start, self.options.replay or ""), signs)
 
     def equip(self, machine: LocalMachine, http: Http, tools: ToolRegistry) -> None:
         """Apply the settings to these parts, at the start and again while they are in use."""
@@ -333,7 +367,9 @@ class SessionFactory(Value):
         content = self.config.trust.content
         packages = self.config.packages.resources if self.config.packages is not None else None
         return ResourceQuery(
-            self.cwd, self.config.agent_dir, self.trusted, self.options.resources, *named, content, confined, packages
+            *(self.cwd, self.config.agent_dir, self.trusted, self.options.resources, *named, content, confined),
+            packages,
+            "" if self.cwd == self.start else self.start,
         )
 
     def _guarded(self) -> ProtectedFiles:
@@ -341,22 +377,25 @@ class SessionFactory(Value):
 
 
 def load(
-    agent_dir: Path, options: SessionOptions, environment: Mapping[str, str] = os.environ, cwd: str | None = None
+    agent_dir: Path,
+    options: SessionOptions,
+    environment: Mapping[str, str] = os.environ,
+    cwd: str | None = None,
+    *,
+    stays: bool = False,
 ) -> SessionFactory:
-    """Read the user's files and choose a model. Raises UsageError for errors that the caller must fix."""
+    """Read the user's files and choose a model. Raises UsageError for errors that the caller must fix.
+
+    Without `cwd` the session runs in the folder that its file names; with `stays` in the one of this process.
+    """
+    follows = cwd is None and not stays
     cwd = working_folder() if cwd is None else cwd
-    config = ProjectConfig(
-        agent_dir,
-        Path(cwd),
-        options.approve,
-        options.extensions,
-        only_given=options.only_these_extensions,
-        dialect=options.dialect,
-        overruled=options.settings,
-        fetches=not options.offline,
-    )
-    if config.unknown_limits:
-        raise UsageError(f"{config.unknown_limits[0]} {NO_LIMITS}")
+    config = project_config(agent_dir, options, cwd)
+    check_limits(config)
+    permissions = _permissions(options.permissions, cwd)
+    resumed = _resumed(config, options)
+    if follows and resumed is not None and options.session.copy_of is None:
+        config = _at_own_folder(config, options, resumed, limited=permissions is not None)
     settings = config.settings
     environment = with_proxy(environment, settings.http_proxy)
     keys = Keys(agent_dir / "auth.json", environment)
@@ -378,23 +417,58 @@ def load(
     if not config.extensions:
         warnings, model_warnings = warnings + model_warnings, []
     warnings += [problem_text(problem, agent_dir / "models.json") for problem in models.catalog.problems]
-    wanted = options.session
-    folder, resumed = choose_session(agent_dir, replace(wanted, folder=wanted.folder or settings.session_dir), cwd)
     return SessionFactory(
         config=config,
         models=models,
         options=options,
         script=_script(models, options.script),
         warnings=warnings,
-        folder=folder,
         resumed=resumed,
         model_warnings=model_warnings,
         model_error=model_error,
-        cwd=cwd,
         environment=environment,
         output_schema=_output_schema(options.output_schema, cwd),
-        permissions=_permissions(options.permissions, cwd),
+        permissions=permissions,
     )
+
+
+def project_config(agent_dir: Path, options: SessionOptions, cwd: str) -> ProjectConfig:
+    return ProjectConfig(
+        agent_dir,
+        Path(cwd),
+        options.approve,
+        options.extensions,
+        only_given=options.only_these_extensions,
+        dialect=options.dialect,
+        overruled=options.settings,
+        fetches=not options.offline,
+    )
+
+
+def _resumed(config: ProjectConfig, options: SessionOptions) -> OpenedSession | None:
+    wanted = options.session
+    chosen = replace(wanted, folder=wanted.folder or config.settings.session_dir)
+    return choose_session(config.agent_dir, chosen, str(config.cwd))[1]
+
+
+def _at_own_folder(
+    config: ProjectConfig, options: SessionOptions, resumed: OpenedSession, *, limited: bool
+) -> ProjectConfig:
+    """The configuration of the folder in which a session runs. Raises UsageError."""
+    from tau.runtime.app.relocation import own_folder
+
+    folder = own_folder(config, options, resumed.header, resumed.path, limited=limited)
+    if folder == str(config.cwd):
+        return config
+    config = config.at(folder)
+    check_limits(config)
+    return config
+
+
+def check_limits(config: ProjectConfig) -> None:
+    """Raise UsageError for a setting of an unknown name or value that was meant to limit something."""
+    if config.unknown_limits:
+        raise UsageError(f"{config.unknown_limits[0]} {NO_LIMITS}")
 
 
 def unknown_tools(options: SessionOptions, settings: Settings, more: Iterable[str]) -> list[str]:

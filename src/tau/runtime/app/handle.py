@@ -171,9 +171,7 @@ class SessionHandle(Operations):
         from tau.runtime.app.permission_control import PermissionControl
 
         if self._permissions is None:
-            self._permissions = PermissionControl(
-                self._session.tool_runner, self._make_gate, self._session.services.cwd
-            )
+            self._permissions = PermissionControl(self._session.tool_runner, self._make_gate)
         return self._permissions
 
     @property

@@ -42,7 +42,7 @@ async def load_mcp(factory: SessionFactory, access: McpAccess, machine: LocalMac
     options = factory.options
     sources = replace(
         McpSources(factory.config.agent_dir, Path(factory.cwd), factory.trusted),
-        files=options.mcp_files,
+        files=[factory.at_start(file) for file in options.mcp_files],
         given=options.mcp_servers,
         only_given=options.no_mcp,
     )

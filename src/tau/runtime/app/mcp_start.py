@@ -32,7 +32,7 @@ def _may_be_eager(factory: SessionFactory) -> bool:
     options = factory.options
     if "'eager'" in f"{factory.settings.mcp_servers}{dict(options.mcp_servers)}":
         return True
-    files = [*options.mcp_files]
+    files = [factory.at_start(file) for file in options.mcp_files]
     if not options.no_mcp:
         files.append(str(factory.config.agent_dir / "mcp.json"))
         files += [".mcp.json", os.path.join(".pi", "mcp.json")] if factory.trusted else []

@@ -59,5 +59,6 @@ class SessionOptions(Value):
     mcp_files: Sequence[str] = ()  # --mcp-config
     mcp_servers: Mapping[str, Any] = MappingProxyType({})  # MCP servers of the calling program, as in mcp.json
     no_mcp: bool = False  # use only these servers
+    roots: Sequence[str] = ()  # of a host: its sessions run below them
     excluded_tools: Sequence[str] = ()  # patterns for tools of MCP servers to leave out
     strict: bool = False  # unknown names in `tools` and `thinking` are errors, not warnings

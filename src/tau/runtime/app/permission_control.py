@@ -32,10 +32,9 @@ class PermissionState(NamedTuple):
 class PermissionControl:
     """`make_gate` builds the gate of a session that has none yet."""
 
-    def __init__(self, tools: ToolRunner, make_gate: Callable[[LoadedRules], Permits], cwd: str) -> None:
+    def __init__(self, tools: ToolRunner, make_gate: Callable[[LoadedRules], Permits]) -> None:
         self._tools = tools
         self._make_gate = make_gate
-        self._cwd = cwd
         self._started_with_rules = tools.permission_gate is not None
 
     @property
@@ -57,7 +56,7 @@ class PermissionControl:
         Raises UsageError if they cannot be read. Blocks.
         What was allowed for this session is asked about again.
         """
-        loaded = read_permissions(given, self._cwd)
+        loaded = read_permissions(given, self._tools.services.cwd)
         gate = self._gate
         if gate is None:
             self._tools.permission_gate = self._make_gate(loaded)

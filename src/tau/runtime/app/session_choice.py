@@ -19,7 +19,7 @@ def choose_session(agent_dir: Path, wanted: SessionTarget, cwd: str) -> tuple[Pa
     _check_one(wanted)
     if not wanted.kept:
         return None, None
-    folder = absolute(cwd, wanted.folder) if wanted.folder else folder_for(cwd, agent_dir)
+    folder = session_store(agent_dir, wanted.folder, cwd)
     try:
         path = _path_of(folder, wanted, cwd)
         if path is None or not os.path.lexists(path) or (wanted.copy_of is None and is_blank(path)):
@@ -27,6 +27,11 @@ def choose_session(agent_dir: Path, wanted: SessionTarget, cwd: str) -> tuple[Pa
         return folder, open_session(path)
     except CommandError as error:
         raise UsageError(str(error)) from None
+
+
+def session_store(agent_dir: Path, chosen: str | None, cwd: str) -> Path:
+    """The folder for the session files of a project. `chosen` is that of a flag or a setting."""
+    return absolute(cwd, chosen) if chosen else folder_for(cwd, agent_dir)
 
 
 def _check_one(wanted: SessionTarget) -> None:

@@ -140,6 +140,10 @@ class SessionFiles:
             raise CommandError(f"Cannot import {source}: {error.strerror or error}") from None
         return await session.navigator.open_file(target)
 
+    async def open_here(self, path: str) -> bool:
+        """Open a session, and run it in the present folder instead of its own. False: cancelled."""
+        return await self._session.navigator.open_file(Path(path), self._session.services.cwd)
+
     async def open_copy(self, path: str) -> bool:
         """Continue in a copy of a session, also if another process has it open. False: cancelled."""
         return await self._session.navigator.open_copy(Path(path))

@@ -170,7 +170,7 @@ async def load_extensions(
     found: Sequence[ExtensionFile],
     act: Act,
     facts: Callable[[], dict[str, Any]],
-    cwd: str,
+    folder: Callable[[], str],
     agent_dir: str,
     mode: str,
     has_ui: bool,
@@ -178,26 +178,28 @@ async def load_extensions(
     following: Mapping[str, str] = MappingProxyType({}),
     environment: Mapping[str, str] = os.environ,
 ) -> RunningExtensions:
-    """`environment`: that of the session; its proxies are passed on to the processes."""
+    """`folder` returns that of the session. `environment`: that of the session; its proxies are passed on to the
+    processes.
+    """
 
     passed_environment = process_environment(environment)
 
     @cache
-    def node_hosts() -> NodeHosts:
+    def node_hosts(cwd: str) -> NodeHosts:
         from tau.runtime.extensions.node_hosts import NodeHosts
 
         return NodeHosts(lambda: extensions.settings().extension_host, cwd, passed_environment)
 
     def transport(path: str, package: Path | None) -> Transport:
         if path.endswith(NODE_SUFFIXES):
-            return node_hosts().line(path, str(package or path))
-        return ExtensionProcess(cwd, environment=passed_environment)
+            return node_hosts(folder()).line(path, str(package or path))
+        return ExtensionProcess(folder(), environment=passed_environment)
 
     def child(found: ExtensionFile, order: int, bus: Bus) -> RestartingExtension:
         path, package = str(found.path), found.package
 
         def load(program: Program, modules: Mapping[str, str]) -> Load:
-            limit = extensions.settings().extension_host.memory_limit_mb
+            limit, cwd = extensions.settings().extension_host.memory_limit_mb, folder()
             # A path that is computed may lead to what was not trusted, or to what tools may write.
             closed = found.content is not None or Path(os.path.realpath(path)).is_relative_to(os.path.realpath(cwd))
             installed = program.locked if found.content is not None else program.installed

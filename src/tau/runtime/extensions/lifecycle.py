@@ -19,7 +19,7 @@ from tau.llm.catalog import parse_providers
 from tau.records.base import UNSET
 from tau.records.replies import SlashCommand, SourceInfo
 from tau.runtime.extensions.hooks import HookDispatcher
-from tau.runtime.extensions.registry import Check, ExtensionRegistry
+from tau.runtime.extensions.registry import Check, ExtensionRegistry, called_by_handler
 from tau.runtime.extensions.running_commands import RunningCommands
 from tau.runtime.models.logins import LoginKey
 from tau.runtime.models.selection import ModelSelection
@@ -234,6 +234,17 @@ class ExtensionLifecycle:
         self._reload_wanted = True
         if self._reloading is None:
             self._reloading = asyncio.create_task(self._reload_as_wanted(self._plan))
+
+    async def move(self) -> None:
+        """Replace the extensions after a change to another folder, in which the new processes run.
+
+        A hook handler does not wait: the extensions are replaced when it has ended.
+        """
+        if self._plan is None or (self._running is None and not self._plan.found):
+            return
+        self.request_reload()
+        if self._reloading is not None and not called_by_handler():
+            await asyncio.wait([self._reloading])
 
     async def _reload_as_wanted(self, plan: LoadPlan) -> None:
         try:

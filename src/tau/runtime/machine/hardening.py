@@ -10,6 +10,8 @@ import ctypes
 import sys
 from contextlib import suppress
 
+from tau.records.settings import ChildEnvironment
+
 PR_SET_DUMPABLE = 4
 PR_SET_NO_NEW_PRIVS = 38
 
@@ -23,6 +25,14 @@ def hide_memory() -> None:
 def no_new_privileges() -> None:
     """From now on, no program that we or our descendants execute gains privileges: sudo and the like do not work."""
     _prctl(PR_SET_NO_NEW_PRIVS, 1)
+
+
+def harden(inherited: ChildEnvironment) -> None:
+    """Harden this process as the settings say. The second part is for the calling thread and what it starts."""
+    if inherited.filter_secrets:
+        hide_memory()  # else a command could read the filtered secrets from memory
+    if inherited.no_new_privileges:
+        no_new_privileges()
 
 
 def hide_argument(secret: str) -> None:

@@ -84,7 +84,7 @@ class Permits:
     ) -> None:
         self.rules = [loaded]  # the strictest of them decides
         self._dialogs = dialogs
-        self._cwd = cwd
+        self.cwd = cwd
         self._in_thread = in_thread
         self._asks = asks
         self._inside = inside
@@ -193,7 +193,7 @@ class Permits:
         unknown = False
         for path in mentions.paths:
             try:
-                names += possible_paths(path, self._cwd)
+                names += possible_paths(path, self.cwd)
             except (ToolError, ValueError):
                 unknown = True
         known = [name for name in names if can_be_followed(name)]
@@ -205,7 +205,7 @@ class Permits:
             call.unknown = call.unknown or len(parts) > MAX_CHECKED_WORDS
             for part in parts[:MAX_CHECKED_WORDS]:
                 with suppress(ToolError, ValueError):
-                    names += possible_paths(part, self._cwd)
+                    names += possible_paths(part, self.cwd)
             known = [name for name in names if can_be_followed(name)]
             call.unknown = call.unknown or len(known) < len(names)
             call.mentioned = self._real(known)
@@ -260,7 +260,7 @@ class Permits:
             arguments=asked.arguments,
             commands=tuple(call.commands),
             paths=tuple(call.paths),
-            cwd=self._cwd,
+            cwd=self.cwd,
             sandbox=terminal.sandbox,
             asked_by=asked.rules.asked_by(asked.verdict),
             diff=diff,

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     class PermissionGate(Protocol):
         """Decides whether a call may run. Implemented in runtime/runs/permissions.py."""
 
+        cwd: str  # where tools run
         denials: list[str]  # the reason of each denial
 
         @property
@@ -87,7 +88,7 @@ class ToolRunner:
         hooks: HookDispatcher,
         permission_gate: PermissionGate | None = None,
     ) -> None:
-        self._services = services
+        self.services = services
         self._settings = settings
         self._hooks = hooks
         self._machine = services.machine
@@ -114,7 +115,7 @@ class ToolRunner:
     @property
     def all_tools(self) -> dict[str, Tool]:
         """All tools that the model could get. A tool of an extension replaces a built-in one of the same name."""
-        return {**TOOLS, **self._services.tools, **self._program_tools, **self._added_tools}
+        return {**TOOLS, **self.services.tools, **self._program_tools, **self._added_tools}
 
     @property
     def extension_tools(self) -> Mapping[str, Tool]:
@@ -137,9 +138,9 @@ class ToolRunner:
     def _selected_tools(self) -> Mapping[str, Tool]:
         added = self._added_tools
         if not added and self._active is None:
-            return self._services.tools
+            return self.services.tools
         known = self.all_tools
-        active = self._services.tools if self._active is None else self._active
+        active = self.services.tools if self._active is None else self._active
         names = [*active, *(name for name in added if name not in self._known_at_selection)]
         return {name: known[name] for name in names if name in known}
 
@@ -151,7 +152,7 @@ class ToolRunner:
             return "mcp"
         if name in self.extension_tools:
             return "extension"
-        own = self._program_tools.get(name) or self._services.tools.get(name)
+        own = self._program_tools.get(name) or self.services.tools.get(name)
         return "builtin" if own is None or own is TOOLS.get(name) else "program"
 
     def source_of(self, name: str) -> ToolSource | None:
@@ -182,7 +183,7 @@ class ToolRunner:
         self._signal = signal
         self._extra_tools = extra_tools
         variables = None if self.observer is None else self.observer.command_environment()
-        self._machine = self._services.machine.sub_machine(variables)
+        self._machine = self.services.machine.sub_machine(variables)
         signal.on_abort(self._machine.kill_background)
 
     def end_run(self) -> None:
@@ -240,7 +241,7 @@ class ToolRunner:
         checked = None if self.permission_gate is None else self.permission_gate.checked(call)
         changed = None if self.file_changed is None else partial(self.file_changed, call.id)
         context = ToolContext(
-            self._machine, self._services.cwd, progress, self._reads, resize, call.id, withheld, checked, changed
+            self._machine, self.services.cwd, progress, self._reads, resize, call.id, withheld, checked, changed
         )
         tool = self._find(call.name)
         if tool is None:  # it was removed meanwhile

@@ -98,6 +98,9 @@ class ConfinedFiles:
             except (ValueError, TypeError):
                 raise ToolError(PROCESS_ENDED) from None
 
+    def __del__(self) -> None:
+        self.close()
+
     def close(self) -> None:
         for end in (self._line, self._life):
             if end is not None:

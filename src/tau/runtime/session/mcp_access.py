@@ -135,6 +135,8 @@ class McpAccess:
 
     async def reload(self) -> None:
         """Read the configuration again. Running servers are stopped; they start again when they are needed."""
+        if self._loading is not None:
+            await asyncio.wait([self._loading])
         servers, self._servers, self._loading = self._servers, None, None
         if servers is not None:
             await servers.close()

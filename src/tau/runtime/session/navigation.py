@@ -37,7 +37,7 @@ from tau.store.paths import agent_dir
 from tau.store.sessions import OpenedSession, folder_for, is_blank, open_session
 
 if TYPE_CHECKING:
-    from tau.runtime.session.session import Session
+    from tau.runtime.session.session import Move, Session
 
 logger = logging.getLogger(__name__)
 Reason = Literal["new", "resume", "fork"]
@@ -119,8 +119,11 @@ class Navigator:
             await self._switch("new", lambda: self.new_log(self._session.log.folder, parent=parent))
             return True
 
-    async def open_file(self, path: Path) -> bool:
-        """Open a session file, or start a new session at an unused path."""
+    async def open_file(self, path: Path, cwd: str | None = None) -> bool:
+        """Open a session file, or start a new session at an unused path.
+
+        It runs in the folder that the file names, or in `cwd`.
+        """
         session = self._session
         async with self._switching:
             if session.log.path is not None and os.path.realpath(session.log.path) == os.path.realpath(path):
@@ -130,7 +133,10 @@ class Navigator:
                 return False
             log, exists = await self._log_for(path)
             try:
-                await self._switch("resume", lambda: log, restore=exists)
+                move = None
+                if exists:
+                    move = await session.services.machine.in_thread(lambda: session.relocate(session, log, cwd))
+                await self._switch("resume", lambda: log, restore=exists, move=move)
             finally:
                 if session.log is not log:
                     await session.sync.sync_and_close(log, in_use=session.user_bash.runs_in(log))
@@ -194,23 +200,29 @@ class Navigator:
             await self._switch("fork", lambda: clone(self._session.log))
             return True
 
-    async def _switch(self, reason: Reason, log: Callable[[], SessionLog], *, restore: bool = False) -> None:
+    async def _switch(
+        self, reason: Reason, log: Callable[[], SessionLog], *, restore: bool = False, move: Move | None = None
+    ) -> None:
         session = self._session
         with session.runs.blocked():
             left, dropped = await self._leave(reason, log)
+            if move is not None:
+                move.apply()
         self.moved(reason)
         self.restore_state(restore=restore)
         this = ref(left)  # a log's file closes with the last reference to it, so avoid a cycle
         left.file.trouble = lambda error: session.write_failed(error, this())
         session.extension_lifecycle.send_facts()
-        await run_to_end(self._announce_switch(reason, left, dropped))
+        await run_to_end(self._announce_switch(reason, left, dropped, move))
 
-    async def _announce_switch(self, reason: Reason, left: SessionLog, dropped: Shown) -> None:
+    async def _announce_switch(self, reason: Reason, left: SessionLog, dropped: Shown, move: Move | None) -> None:
         """Close the session that was left, and notify the client and the extensions."""
         session = self._session
         await session.sync.sync_and_close(left, in_use=session.user_bash.runs_in(left))
         if dropped != _shown(session.queues):
             await session.emit_queue_update()
+        if move is not None:
+            await move.finish()
         previous = {} if left.path is None else {"previousSessionFile": str(left.path)}
         await session.extension_lifecycle.renew(reason, previous)
 

@@ -12,7 +12,8 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import nullcontext
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tau.core.agent.budgets import NO_BUDGET
 from tau.core.agent.draft import Draft, Update
@@ -20,7 +21,7 @@ from tau.core.agent.queues import MessageQueues, QueuedMessage, QueueName, messa
 from tau.core.conversation.summaries import SummaryRequest
 from tau.errors import CommandError
 from tau.llm.catalog import takes_tools
-from tau.records.base import UNSET
+from tau.records.base import UNSET, replace
 from tau.records.budgets import Budget
 from tau.records.dialogs import UiRequest
 from tau.records.entries import CommandKey
@@ -68,6 +69,19 @@ if TYPE_CHECKING:
     from tau.runtime.session.host_tools import HostTools
     from tau.runtime.session.mcp_access import McpAccess
 
+    class Move(Protocol):
+        """A change to another folder, whose configuration is read."""
+
+        def apply(self) -> None:
+            """Use the folder. The log of the session that is opened is not restored yet."""
+
+        async def finish(self) -> None:
+            """Start what belongs to the folder: MCP servers and extensions."""
+
+    # Prepares a move to the folder in which a log runs, or to one that is given; None if that is the present one.
+    # Blocks; raises CommandError.
+    Relocate = Callable[["Session", SessionLog, str | None], Move | None]
+
 logger = logging.getLogger(__name__)
 SCHEMA_NOT_QUEUED = (
     "A message that is queued cannot have an outputSchema of its own: it becomes a part of the run under way."
@@ -94,6 +108,7 @@ class Session:
         permissions: Callable[[Dialogs], PermissionGate] | None = None,
         extension_plan: Callable[[Session], LoadPlan] | None = None,
         mcp: Callable[[Session], McpAccess] | None = None,
+        relocate: Relocate | None = None,
     ) -> None:
         """Raises CommandError if another process has the session open."""
         self.services = services
@@ -133,8 +148,20 @@ class Session:
         self.extension_lifecycle = ExtensionLifecycle(self, extension_plan and extension_plan(self))
         self.observer = None if services.observe is None else services.observe(self)
         self.tool_runner.observer = self.observer
-        self.mcp = None if mcp is None else mcp(self)  # only if servers are configured
-        self.tool_runner.mcp = self.mcp
+        self.mcp: McpAccess | None = None  # only if servers are configured
+        if mcp is not None:
+            self.use_mcp(mcp(self))
+        self.relocate: Relocate = relocate or (lambda session, log, folder: None)
+
+    def use_mcp(self, mcp: McpAccess) -> None:
+        self.mcp = self.tool_runner.mcp = mcp
+
+    def use_folder(self, cwd: str, sessions: Path | None) -> None:
+        """Work in another folder."""
+        self.services = self.tool_runner.services = replace(self.services, cwd=cwd, sessions=sessions)
+        self.user_bash.cwd = cwd
+        if self.tool_runner.permission_gate is not None:
+            self.tool_runner.permission_gate.cwd = cwd
 
     @cached_property
     def model_client(self) -> ModelClient:

@@ -69,7 +69,7 @@ class UserBash:
         self._asking = AbortSignal()
         self._live = live
         self._machine = machine
-        self._cwd = cwd
+        self.cwd = cwd
         self._records = records
         self._in_a_run = running
         self._waiting: list[BashExecution] = []
@@ -128,7 +128,7 @@ class UserBash:
             output.feed(data)
             streams[stream].feed(data)
 
-        task = asyncio.ensure_future(self._machine.run(command, cwd=self._cwd, on_output=heard, separate_streams=True))
+        task = asyncio.ensure_future(self._machine.run(command, cwd=self.cwd, on_output=heard, separate_streams=True))
         self._running.add(task)
         task.add_done_callback(self._process_ended)
         try:
@@ -158,7 +158,7 @@ class UserBash:
     async def _ask_extensions(self, home: SessionLog, command: str, exclude: bool) -> BashResult | None:
         """Return the result that an extension provides; None if the command is to be run."""
         try:
-            given = await self._hooks.user_bash(command, exclude, self._cwd, self._asking)
+            given = await self._hooks.user_bash(command, exclude, self.cwd, self._asking)
         except Aborted:
             given = BashResult("", UNSET, True, False, UNSET, "", "", "SIGKILL")
         if given is not None:

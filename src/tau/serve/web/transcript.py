@@ -97,7 +97,9 @@ class Transcript:
             return failure_reply(Answer("response", False, error=str(error)))
         if live is None:
             try:  # it may have been deleted
-                cwd = await asyncio.to_thread(self._site.host.opener.folder, log.header.cwd)
+                cwd = await asyncio.to_thread(
+                    self._site.host.opener.folder, log.header.cwd or self._site.host.config.cwd
+                )
             except CommandError as error:
                 return error_reply(403, str(error))
         else:

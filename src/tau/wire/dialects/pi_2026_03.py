@@ -71,5 +71,8 @@ DIALECT = DEFAULT.derive(
             c.Navigate,
         }
     ),
-    defaults={"compaction": {"betweenTurns": False}, "compat": {"statsOf": "conversation", "saveLoweredLevel": True}},
+    defaults={
+        "compaction": {"betweenTurns": False},
+        "compat": {"statsOf": "conversation", "saveLoweredLevel": True, "sessionFolder": "start"},
+    },
 )
