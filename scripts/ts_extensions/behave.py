@@ -35,6 +35,7 @@ from support.anthropic_server import ModelServer  # noqa: E402
 from support.rpc_process import Agent, Json  # noqa: E402
 
 QUIET_S = 1.0  # without a record, a command is over
+MAX_WAIT_S = 40.0  # for its response and its run
 MAX_RECORDS = 3000  # of an extension that goes on and on
 ANSWERS = {"confirm": {"confirmed": True}, "input": {"value": "typed"}, "editor": {"value": "written"}}
 SKIPPED_COMMANDS = {"shutdown", "quit", "reload-runtime"}
@@ -122,11 +123,21 @@ class Run:
         )
         self._seen = 0
 
-    def quiet(self) -> None:
-        """Answer dialogs until nothing comes for a while."""
+    def quiet(self, command: str = "") -> None:
+        """Answer dialogs until nothing comes for a while, and the command with this id has its response and its run."""
         since = begun = time.monotonic()
         running = 0
-        while time.monotonic() - since < QUIET_S or (running > 0 and time.monotonic() - begun < 40):
+        runs = self._settled()
+
+        def waits() -> bool:
+            if not command or not self.agent.has_response(command):
+                return bool(command)
+            data = self.agent.response(command).get("data") or {}
+            return data.get("disposition") == "started" and self._settled() == runs
+
+        while time.monotonic() - since < QUIET_S or (
+            (running > 0 or waits()) and time.monotonic() - begun < MAX_WAIT_S
+        ):
             if self.agent.code is not None or len(self.agent.records) > MAX_RECORDS:
                 return
             records = self.agent.records
@@ -138,6 +149,9 @@ class Run:
                     self._answer(record)
             time.sleep(0.02)
 
+    def _settled(self) -> int:
+        return sum(one["type"] == "agent_settled" for one in self.agent.records)
+
     def _answer(self, record: Json) -> None:
         method = record.get("method")
         if record["type"] != "extension_ui_request" or method not in ("select", "confirm", "input", "editor"):
@@ -147,8 +161,7 @@ class Run:
         self.agent.write(json.dumps(line).encode() + b"\n")
 
     def prompt(self, message: str) -> None:
-        self.agent.send("prompt", message=message)
-        self.quiet()
+        self.quiet(self.agent.send("prompt", message=message))
         if self.agent.code is not None:
             raise Ended
 
@@ -168,8 +181,7 @@ class Run:
             self.prompt('CALL ["bash", {"command": "rm -rf nothing"}]')
             self.prompt('CALL ["write", {"path": ".env", "content": "x"}]')
             self.prompt('CALL ["read", {"path": "a.txt"}]')
-            agent.send("bash", command="echo user")
-            self.quiet()
+            self.quiet(agent.send("bash", command="echo user"))
             return {**self.observed(commands), "sessions": self._other_sessions()}
         except Ended:
             return {**self.observed(commands), "ended": [str(agent.code)]}
@@ -182,16 +194,16 @@ class Run:
         first = agent.get("get_state")["sessionFile"]
         for name, fields in (("new_session", {}), ("switch_session", {"sessionPath": first}), ("clone", {})):
             before = len(agent.records)
-            agent.send(name, **fields)
-            self.quiet()
+            self.quiet(agent.send(name, **fields))
             # pi 1.5.2 starts a session twice when a client asks for it.
             seen += dict.fromkeys(f"{name}: {one}" for one in self._shown(before))
             seen.append(f"{name}: {self._commands()}")
             before = len(agent.records)
             self.prompt("go on")
             seen += [f"{name}, prompt: {one}" for one in self._shown(before)]
-            tools = sorted(tool["name"] for tool in self.server.asked[-1].get("tools", ()))
-            seen.append(f"{name}: {self._cleaned([self.server.asked[-1]['messages'][-1], tools])}")
+            for asked in self.server.asked[-1:]:
+                tools = sorted(tool["name"] for tool in asked.get("tools", ()))
+                seen.append(f"{name}: {self._cleaned([asked['messages'][-1], tools])}")
         return seen
 
     def _commands(self) -> list[str]:
