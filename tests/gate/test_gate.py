@@ -20,6 +20,7 @@ LESS = {"r03_disk": 0.05, "r14_arguments": 0.02, "r27_host": 0.002, "r28_fleet":
 # Bounded versions of these are tests of the rows that the goals are about, with the same programs.
 BY_ROWS = [
     *("r30_terminal", "r31_acp", "r32_mcp", "r33_packages", "r34_fleet_faults", "r35_page", "r36_idle_connections"),
+    "r37_fleet_hosts",
 ]
 SEED = int(os.environ.get("TAU_GATE_SEED", "1"))
 

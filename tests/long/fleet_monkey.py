@@ -93,7 +93,7 @@ class Monkey:
             self.cluster = self.stack.enter_context(DaskCluster(self.folder / f"dask{self.clusters}"))
             self.nodes = []
         self.replace_nodes()
-        return ("--concurrency", "20", "--engine", f"dask:{self.cluster.address}")
+        return ("--concurrency", "20", *self.cluster.flags(self.fleet))
 
     def replace_nodes(self) -> None:
         """As the operator of a cluster does: a fleet waits for workers as long as its scheduler lives."""

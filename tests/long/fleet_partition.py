@@ -79,7 +79,7 @@ def run(folder: Path, seconds: float) -> str:
         with DaskCluster(folder / "dask", HERE) as cluster:
             cluster.add_worker("near")
             cluster.add_worker("far", THERE, ["nsenter", f"--net=/proc/{other.pid}/ns/net"])
-            process = fleet.start("--engine", f"dask:{cluster.address}", "--concurrency", "8", "--per-worker", "4")
+            process = fleet.start(*cluster.flags(fleet), "--concurrency", "8", "--per-worker", "4")
             far = "select task from attempt where worker like '10.77.0.2%' and begun is not null"
             wait_for(lambda: len(rows(fleet, far)) >= 4, "the far worker got nothing")
             cut(other.pid)

@@ -573,6 +573,7 @@ GOALS = {
     "R34": "a fleet with random faults: broken invariants, tables unlike that of a quiet run, changed repositories",
     "R35": "payloads in the live page that run or send requests, in a browser",
     "R36": "hundreds of sessions that have just answered: failures, idle connections",
+    "R37": "two fleets on one repository and a fleet on two hosts, workers killed: lost tasks, destroyed work trees",
 }
 GOALS_ABSENT: dict[str, str] = {}
 
@@ -614,4 +615,5 @@ GOAL_ROWS = {
     "R34": "W03 W04 W14 W17 W19",
     "R35": "N16",
     "R36": "Z06",
+    "R37": "W01 W17 W21",
 }

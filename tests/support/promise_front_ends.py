@@ -160,6 +160,7 @@ FLEET = Part(
         Row("W18", ("P40",), "A task that takes its workers along", "ends as failed"),
         Row("W19", ("P40",), "Random deaths, losses, delays and doubled lines", "one result for every task; it ends"),
         Row("W20", ("P27",), "Markup in the results, and its report", "inert; loads nothing"),
+        Row("W21", ("P41",), "Somebody without credentials at a port of a cluster", "no answer; nothing runs"),
     ),
 )
 

@@ -75,6 +75,7 @@ usage: tau fleet run TASKS --out DIR [--concurrency N] [--model PATTERN] [--max-
        tau fleet retry DIR [--outcome OUTCOME] [--only GLOB]
        tau fleet stop DIR [TASK]
        tau fleet repair DIR
+       tau fleet credentials DIR
        tau fleet export DIR [--format jsonl|csv|swebench|sqlite|parquet] [-o FILE]
        tau fleet report DIR [-o FILE]
 

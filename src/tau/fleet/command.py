@@ -21,6 +21,7 @@ from tau.fleet import display, worker
 from tau.fleet.capacity import parse_bytes
 from tau.fleet.coordinator import summary
 from tau.fleet.dry_run import dry_run
+from tau.fleet.engines.choice import check_installed
 from tau.fleet.fleet import Fleet
 from tau.fleet.progress import Progress
 from tau.fleet.queries import add_queries
@@ -69,6 +70,9 @@ def _parser() -> argparse.ArgumentParser:
     repaired = commands.add_parser("repair", help="make a damaged ledger again from the results; deletes nothing")
     repaired.set_defaults(handler=repair_command)
     repaired.add_argument("out", type=Path)
+    made = commands.add_parser("credentials", help="write a certificate for a dask cluster on other machines")
+    made.set_defaults(handler=_write_credentials)
+    made.add_argument("folder", type=Path)
     work = commands.add_parser("worker", help="take orders on stdin (started by a fleet)")
     work.set_defaults(handler=lambda given: worker.main(given.root, given.slots, _labels(given.label), given.memory))
     work.add_argument("--root", default=str(Path.cwd() / ".tau-fleet"), help="folder for work trees")
@@ -76,6 +80,18 @@ def _parser() -> argparse.ArgumentParser:
     work.add_argument("--memory", type=int, default=0, help="bytes after which it ends and is replaced")
     work.add_argument("--label", action="append", default=[], metavar="NAME=VALUE")
     return parser
+
+
+def _write_credentials(given: argparse.Namespace) -> int:
+    check_installed("dask")
+    from tau.fleet.engines.dask import write_credentials
+
+    folder = given.folder.absolute()
+    write_credentials(folder)
+    say(f"Made {folder}. It has a key: who can read it can run programs on the cluster as you. On every machine:")
+    for command in ("dask scheduler", "dask worker tls://HOST:8786", "tau fleet run ... --engine dask:tls://HOST:8786"):
+        say(f"    DASK_CONFIG={folder} {command}")
+    return ANSWERED
 
 
 def _labels(given: Sequence[str]) -> dict[str, Any]:

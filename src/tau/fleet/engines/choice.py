@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
@@ -15,7 +16,7 @@ from tau.fleet.engines.pipes import PipeEngine, local_command
 from tau.records.base import Value
 
 TIMES = re.compile(r"^(?P<command>.*\S)\s+\u00d7(?P<times>\d+)$", re.DOTALL)
-EXTRAS = {"dask": ("distributed", "fleet"), "ray": ("ray", "ray")}  # the module and the extra that brings it
+EXTRAS = {"dask": ("distributed cryptography", "fleet"), "ray": ("ray", "ray")}  # modules and what brings them
 
 
 class Place(Value):
@@ -31,7 +32,7 @@ class Place(Value):
 
 
 def make_engine(name: str, commands: Sequence[str], place: Place) -> Engine:
-    """`name` is `local`, `command`, or an engine with its address: `dask:tcp://host:8786`. Raises UsageError."""
+    """`name` is `local`, `command`, or an engine with its address: `dask:tls://host:8786`. Raises UsageError."""
     kind, _, address = name.partition(":")
     if kind not in ENGINES:
         raise UsageError(f"--engine {name}: choose {', '.join(ENGINES)}.")
@@ -40,11 +41,19 @@ def make_engine(name: str, commands: Sequence[str], place: Place) -> Engine:
         return PipeEngine([command] * place.count, place.logs, place.environment)
     if kind == "command":
         return PipeEngine(worker_commands(commands, place.root), place.logs, place.environment)
-    module, extra = EXTRAS[kind]
-    if find_spec(module) is None:
-        raise UsageError(f"--engine {kind} needs {module}: {install_hint(extra)}.")
+    check_installed(kind)
+    if kind == "ray" and os.environ.setdefault("RAY_AUTH_MODE", "token") != "token":  # Ray reads it when it is loaded
+        raise UsageError("--engine ray needs RAY_AUTH_MODE=token: without, everybody can run programs as you.")
     engine: Engine = engine_class(kind)(address, place)
     return engine
+
+
+def check_installed(kind: str) -> None:
+    """Raises UsageError if a module of an engine is missing."""
+    modules, extra = EXTRAS[kind]
+    for module in modules.split():
+        if find_spec(module) is None:
+            raise UsageError(f"--engine {kind} needs {module}: {install_hint(extra)}.")
 
 
 def worker_commands(commands: Sequence[str], root: Path) -> list[str]:

@@ -1,6 +1,7 @@
-"""dask.distributed as an engine: `dask` (a cluster on this machine), `dask:tcp://host:8786`, `dask:cluster.yaml`.
+"""dask.distributed as an engine: `dask` (a cluster on this machine), `dask:tls://host:8786`, `dask:cluster.yaml`.
 
-dask starts processes and carries lines; it is given no tasks, so it repeats nothing and remembers nothing. The file
+dask starts processes and carries lines; it is given no tasks, so it repeats nothing and remembers nothing. Whoever can
+talk to one of its ports can run programs, so all of them need TLS with a certificate on both sides. The file
 names the class of a cluster, such as those of dask-jobqueue, dask-kubernetes or `distributed.SSHCluster`:
 
     cluster: dask_jobqueue.SLURMCluster
@@ -12,27 +13,33 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 import logging
+import os
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
 import dask.config
 from distributed import Client, LocalCluster
+from distributed.security import Security
 
 from tau.errors import UsageError
 from tau.fleet.engines import Heard, Lost
 from tau.fleet.engines.choice import Place
-from tau.fleet.engines.dask_plugins import FleetWatch, FleetWorker, drop, feed
+from tau.fleet.engines.dask_plugins import FleetWatch, FleetWorker, drop, feed, without_pages
 from tau.fleet.engines.hosted import decode_line
 from tau.records.base import encode
 from tau.records.fleet import ToWorker
+from tau.store.files import make_folder, replace_file
 
 CONNECT_TIMEOUT_S = 10.0
 CLOSE_TIMEOUT_S = 10.0
 LOOK_S = 0.25
+WITHOUT_TLS = "without TLS, everybody who reaches its ports can run programs as you"
 
 
 class DaskEngine:
@@ -59,22 +66,28 @@ class DaskEngine:
                 target, asynchronous=True, set_as_default=False, timeout=CONNECT_TIMEOUT_S, name="tau-fleet"
             )
             await self._register()
-        except (OSError, TimeoutError, ImportError, AttributeError, TypeError, ValueError) as error:
+        except UsageError:
+            await self.close()
+            raise
+        except (OSError, ImportError, AttributeError, TypeError, ValueError, RuntimeError) as error:
             await self.close()
             raise UsageError(f"--engine dask:{self._address}: {error or type(error).__name__}") from None
         self._watching = asyncio.create_task(self._watch())
 
     async def _make_cluster(self) -> Any:
         if "://" in self._address:
+            check_address(self._address)
             return None
         if not self._address:
-            return await LocalCluster(
+            cluster = LocalCluster(
                 n_workers=self._place.count,
                 threads_per_worker=1,
                 dashboard_address=None,
                 asynchronous=True,
                 local_directory=str(self._place.root),
+                security=Security.temporary(),
             )
+            return await without_pages(cluster)
         return await cluster_of_file(self._address)
 
     async def _register(self) -> None:
@@ -177,15 +190,55 @@ async def cluster_of_file(path: str) -> Any:
     about: Any = found[0] if found else None
     if not isinstance(about, dict) or not isinstance(about.get("cluster"), str):
         raise UsageError(f"--engine dask:{path}: a YAML file with `cluster: module.Class` was expected.")
-    arguments = about.get("arguments") or {}
+    arguments = {"security": _credentials(), **(about.get("arguments") or {})}
     cluster = resolve_name(about["cluster"])(asynchronous=True, **arguments)
+    if arguments.get("dashboard_address") is None:
+        cluster = without_pages(cluster)
     if inspect.isawaitable(cluster):
         cluster = await cluster
     if (workers := about.get("workers")) is not None:
         scaled = cluster.scale(int(workers))
         if inspect.isawaitable(scaled):
             await scaled
+    if not str(cluster.scheduler_address).startswith(("tls://", "inproc://")):
+        await cluster.close()
+        raise UsageError(f"--engine dask:{path}: {about['cluster']} made a scheduler {WITHOUT_TLS}. It has been ended.")
     return cluster
+
+
+def check_address(address: str) -> None:
+    """Raises UsageError for a scheduler that everybody can use, and if there are no credentials for it."""
+    made = "`tau fleet credentials DIR` writes what scheduler, workers and this command need"
+    if not address.startswith("tls://"):
+        raise UsageError(f"--engine dask:{address}: {WITHOUT_TLS}. {made}; then use dask:tls://HOST:PORT.")
+    if not Security().tls_client_cert:
+        raise UsageError(f"--engine dask:{address} needs a certificate. {made}; set DASK_CONFIG to that folder.")
+
+
+def _credentials() -> Security:
+    """Those of the configuration, or a certificate for this cluster alone, in memory."""
+    found = Security(require_encryption=True)
+    return found if found.tls_scheduler_cert else Security.temporary()
+
+
+def write_credentials(folder: Path) -> None:
+    """Write a certificate, its key, and a configuration with which dask uses them for all its ports.
+
+    Raises UsageError if there is one already, which a cluster may use.
+    """
+    certificate, key = folder / "certificate.pem", folder / "key.pem"
+    if os.path.lexists(key):
+        raise UsageError(f"{key} exists. Remove it to make another one: clusters that use it stop working.")
+    files = {"cert": str(certificate), "key": str(key)}
+    tls = {"ca-file": str(certificate), "scheduler": files, "worker": files, "client": files}
+    comm = {"default-scheme": "tls", "require-encryption": True, "tls": tls}
+    no_pages: Any = {"http": {"routes": []}}
+    config = {"distributed": {"comm": comm, "scheduler": no_pages, "worker": no_pages}}
+    made = Security.temporary()
+    make_folder(folder)
+    replace_file(certificate, made.tls_client_cert.encode(), 0o600)
+    replace_file(folder / "dask.yaml", json.dumps(config, indent=2).encode(), 0o600)
+    replace_file(key, made.tls_client_key.encode(), 0o600)
 
 
 ENGINE = DaskEngine

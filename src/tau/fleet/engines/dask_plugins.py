@@ -11,9 +11,38 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+from distributed import Nanny, Scheduler, Worker
 from distributed.diagnostics.plugin import SchedulerPlugin, WorkerPlugin
 
 from tau.fleet.engines.hosted import HostedWorker
+
+
+class WithoutPages:
+    """dask has pages for browsers on a port that asks for no credentials, also where there is no dashboard."""
+
+    def start_http_server(self, *arguments: Any, **options: Any) -> None:
+        """Open no port."""
+
+
+class PrivateScheduler(WithoutPages, Scheduler):  # type: ignore[misc]
+    pass
+
+
+class PrivateWorker(WithoutPages, Worker):  # type: ignore[misc]
+    pass
+
+
+def without_pages(cluster: Any) -> Any:
+    """A cluster that was not started yet, whose own processes will not have those pages."""
+    scheduler = getattr(cluster, "scheduler_spec", None)
+    if scheduler and scheduler["cls"] is Scheduler:
+        scheduler["cls"] = PrivateScheduler
+        for worker in (cluster.new_spec, *cluster.worker_spec.values()):
+            if worker["cls"] is Nanny:
+                worker["options"]["worker_class"] = PrivateWorker
+            elif worker["cls"] is Worker:
+                worker["cls"] = PrivateWorker
+    return cluster
 
 
 class FleetWorker(WorkerPlugin):  # type: ignore[misc]
