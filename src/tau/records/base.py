@@ -41,6 +41,7 @@ __all__ = [
     "astuple",
     "attach_source",
     "convert",
+    "converter",
     "decode",
     "decode_lines",
     "decoder",
@@ -256,6 +257,12 @@ def decoder(kind: type[T]) -> Callable[[bytes], T]:
     It raises one of DECODING_ERRORS. Callers check the nesting, and leave to `decode` or `parse` what it refuses.
     """
     return _decoder(kind).decode
+
+
+def converter(kind: Any) -> Callable[[Any], Any]:
+    """The same for parsed JSON. What the function returns has its parts in common with the value."""
+    _decoder(kind)
+    return lambda value: msgspec.convert(value, kind)
 
 
 def decode_lines(kind: type[T], data: bytes | memoryview) -> list[T] | None:

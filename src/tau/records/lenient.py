@@ -13,7 +13,16 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, NamedTuple, Union, cast, get_args, get_origin, get_type_hints
 
-from tau.records.base import UNSET, BadRecord, UnsetType, convert, note_left_out, parse_text
+from tau.records.base import (
+    DECODING_ERRORS,
+    UNSET,
+    BadRecord,
+    UnsetType,
+    convert,
+    converter,
+    note_left_out,
+    parse_text,
+)
 from tau.records.display import short_repr
 from tau.records.entries import CompactionEntry, CustomMessageEntry, Entry, milliseconds
 from tau.records.messages import (
@@ -47,7 +56,7 @@ SAID = ("content", "arguments")  # a value of these that cannot be understood is
 class _Context:
     """The record that is being read: the time of its entry, the field that is read now, and what is left out."""
 
-    def __init__(self, moment: int) -> None:
+    def __init__(self, moment: Any) -> None:
         self.moment = moment
         self.field = ""
         self.left_out: list[str] = []
@@ -73,7 +82,7 @@ def read_leniently(kind: Any, value: Any, moment: int = 0) -> Any:
     return _reader(kind)(value, _Context(moment))
 
 
-def _record(kind: Any, value: Any, moment: int) -> Any:
+def _record(kind: Any, value: Any, moment: Any) -> Any:
     if not isinstance(value, dict):
         raise BadRecord("expected an object")
     if kind is Image and isinstance(source := value.get("source"), dict):  # the form of Anthropic
@@ -82,10 +91,12 @@ def _record(kind: Any, value: Any, moment: int) -> Any:
         value = {**value, "timestamp": None}
     context = _Context(moment)
     if issubclass(kind, Entry):
-        context.moment = _time(value.get("timestamp"), context)
+        context.moment = value["timestamp"]
     fields = {}
     for field in _fields(kind):
         given = value.get(field.wire_name, UNSET)
+        if given is UNSET and field.is_optional:
+            continue
         try:
             if given is UNSET or (given is None and not field.takes_null):
                 raise BadRecord("missing")
@@ -126,14 +137,27 @@ def _reader(hint: Any) -> Reader:
             return _tagged(kinds)
         return _first_of([_reader(kind) for kind in kinds])
     if origin is list:
-        return _list_of(_reader(*kinds))
+        return _strict_first(hint, _list_of(_reader(*kinds)))
     if _is_record(hint):
-        return lambda value, context: _record(hint, value, context.moment)
+        return _strict_first(hint, lambda value, context: _record(hint, value, context.moment))
     if origin is Literal:
         return lambda value, context: _if(isinstance(value, str) and value in kinds, value, "not a known value")
     if origin is dict and kinds[1] is not Any:
         return lambda value, context: convert(_object(value, context), hint)
     return READERS.get(origin or hint) or (lambda value, context: convert(value, hint))
+
+
+def _strict_first(hint: Any, read: Reader) -> Reader:
+    """Most parts of a record are as they should be: those are converted many times faster."""
+    convert_strictly = converter(hint)
+
+    def read_part(value: Any, context: _Context) -> Any:
+        try:
+            return convert_strictly(value)
+        except DECODING_ERRORS:
+            return read(value, context)
+
+    return read_part
 
 
 def _is_record(kind: Any) -> bool:
@@ -203,10 +227,11 @@ def _object(value: Any, context: _Context) -> dict[str, Any]:
 
 
 def _time(value: Any, context: _Context) -> int:
-    try:
-        return (milliseconds(value) or context.moment) if isinstance(value, str) else _whole(value, context)
-    except BadRecord:
-        return context.moment
+    for given in (value, context.moment):  # a message that has no time has that of its entry
+        with suppress(BadRecord):
+            if found := milliseconds(given) if isinstance(given, str) else _whole(given, context):
+                return found
+    return 0
 
 
 def _stamp(value: Any, context: _Context) -> str:
