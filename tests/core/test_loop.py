@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from support.loop_kit import assistant, call, fails, new_draft, ok, says, tell, user
+from support.loop_kit import assistant, call, fails, new_draft, ok, says, tell, user, word
 from tau.core.agent.draft import MessageBegun, MessageDone, ResponseStarted
 from tau.core.agent.loop import RunEnd, agent_run
 from tau.core.agent.tool_results import ToolDone, ToolProgress
-from tau.records.deltas import Failure
+from tau.records.deltas import Failure, TextEnd
 from tau.records.events import (
     AgentEnd,
     MessageEnd,
@@ -270,9 +270,20 @@ def test_an_answer_that_begins_with_its_first_piece_is_announced_before_it() -> 
     assert tell(agent_run([], early=False), facts).did == tell(agent_run([]), facts).did
 
 
+def test_the_blocks_of_a_failed_answer_end_before_it_if_its_api_does_so() -> None:
+    draft = new_draft()
+    draft.ends_blocks_on.add("aborted")
+    facts = [draft.begin(), draft.open("text"), draft.add(0, "half"), draft.fail("aborted", "stopped")]
+    told = tell(agent_run([]), facts)
+    assert [word(event) for event in told.events[3:-3]] == ["message_update"] * 4
+    assert told.events[5].delta == TextEnd(0, "half")  # type: ignore[union-attr]
+    assert draft.fail("error", "again").closing == []
+
+
 @pytest.mark.parametrize("retries", [False, True])
 def test_agent_end_says_whether_another_try_follows(retries: bool) -> None:
     told = tell(agent_run([]), [fails()], retries=retries)
+    assert ("message_update" in told.did) is not retries
     assert told.all(AgentEnd) == [AgentEnd([fails().message], will_retry=retries)]
 
 

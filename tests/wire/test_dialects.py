@@ -12,6 +12,7 @@ from tau.records import commands as c
 from tau.records import events as e
 from tau.records import replies as r
 from tau.records.base import UNSET, Record, encode
+from tau.records.deltas import Failure
 from tau.records.messages import Assistant, Text, Usage, User
 from tau.wire import dialects
 from tau.wire.dialect import COMMANDS
@@ -70,8 +71,17 @@ def test_what_a_dialect_does_not_change_is_passed_on_as_it_is() -> None:
     }
 
 
+def test_a_failed_answer_has_an_error_delta_where_it_is_documented() -> None:
+    failed = Assistant([], "a", "p", "m", Usage(), "error", 1, error_message="no")
+    update = e.MessageUpdate(Failure("error", failed), message=failed, usage=failed.usage)
+    assert {name: records_of(name, update) != [] for name in NAMES} == {
+        **dict.fromkeys(NAMES, False),
+        **dict.fromkeys(["2026-03", "2026-02", "2026-01", "2025-12"], True),
+    }
+
+
 def test_the_default_leaves_the_streaming_events_alone() -> None:
-    kept = {e.AgentStart, e.TurnStart, e.TurnEnd, e.MessageStart, e.MessageUpdate, e.MessageEnd, e.ToolStart}
+    kept = {e.AgentStart, e.TurnStart, e.TurnEnd, e.MessageStart, e.MessageEnd, e.ToolStart}
     assert kept & set(dialects.DEFAULT.events) == set()
 
 
@@ -222,10 +232,11 @@ def test_in_the_first_dialect_a_prompt_during_a_run_is_queued() -> None:
 
 
 @pytest.mark.parametrize("kind", [c.Prompt, c.Steer, c.FollowUp])
-def test_what_became_of_a_message_is_answered_in_the_newest_only(kind: type[c.Command]) -> None:
+def test_what_became_of_a_message_is_answered_in_the_default_and_the_newest_only(kind: type[c.Command]) -> None:
     accepted = r.Accepted("queued")
     assert {name: find(name).reply_data(kind, accepted) for name in NAMES} == {
         **dict.fromkeys(NAMES, UNSET),
+        "default": accepted,
         "1.5": accepted,
     }
 

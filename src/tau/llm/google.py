@@ -251,6 +251,7 @@ class Reader:
 
     def end(self) -> Sequence[ModelResult]:
         if self._stop is None:
+            self._draft.ends_blocks_on.add("error")
             raise ModelError("The stream ended before a finishReason came.", transient=True)
         if self._stop not in STOP_REASONS:
             raise ModelError(

@@ -72,6 +72,7 @@ class Reader:
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
+        draft.ends_blocks_on.add("aborted")
         self._ends_with_reason = compat(draft.model).supports_finish_reason
         self._writing: Literal["text", "thinking"] | None = None
         self._place = 0  # of the open block
@@ -95,6 +96,7 @@ class Reader:
 
     def end(self) -> Sequence[ModelResult]:
         if self._stop is None and (self._ends_with_reason or not self._draft.block_count):
+            self._draft.ends_blocks_on.add("error")
             raise ModelError("The stream ended before a finish_reason came.", transient=True)
         stop = (self._stop or "stop").lower()
         if stop == "content_filter":

@@ -67,11 +67,15 @@ class MessageDone(Value):
 
 
 class MessageFailed(Value):
-    """Result: the answer failed. `transient` is None if only the error text can tell."""
+    """Result: the answer failed. `transient` is None if only the error text can tell.
+
+    `closing` ends the blocks that were open, for the APIs of `Draft.ends_blocks_on`.
+    """
 
     message: Assistant
     transient: bool | None = None
     retry_after_ms: int | None = None
+    closing: list[Update] = field(default_factory=list)
 
 
 class Mark(Value):
@@ -108,6 +112,8 @@ class Draft:
         self._response_id: str | None = None
         self.usage = Usage()
         self._usage_json = encode(self.usage)
+        # Failures after which open blocks get their `text_end`, as in pi. Its readers differ: set by those that do.
+        self.ends_blocks_on: set[StopReason] = set()
 
     def begin(self) -> MessageBegun:
         return MessageBegun(self.message("stop"))
@@ -192,7 +198,9 @@ class Draft:
         transient: bool | None = None,
         retry_after_ms: int | None = None,
     ) -> MessageFailed:
-        return MessageFailed(self.message(reason, why), transient, retry_after_ms)
+        ends = reason in self.ends_blocks_on
+        closing = [self.close(block.index) for block in list(self._open)] if ends else []
+        return MessageFailed(self.message(reason, why), transient, retry_after_ms, closing)
 
     @property
     def block_count(self) -> int:

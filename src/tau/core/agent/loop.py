@@ -74,7 +74,7 @@ class CheckBudget(Value):  # bool: another turn may start after these results
     done: Sequence[ToolDone]
 
 
-class CheckRetry(Value):  # bool: the session will retry after this failure
+class CheckRetry(Value):  # bool: the session will retry after this failure; asked once for each
     failure: MessageFailed
 
 
@@ -152,7 +152,7 @@ def agent_run(
             yield from announce(message)
         new += pending
         since += pending
-        ending = yield from stream_answer(history, [*since], early)
+        ending, again = yield from stream_answer(history, [*since], early)
         reply = ending.message
         new.append(reply)
         if isinstance(ending, MessageFailed):
@@ -176,7 +176,6 @@ def agent_run(
             history, since = yield from _compact_if_needed(history, since)
         yield Publish(TurnStart())
 
-    again = isinstance(ending, MessageFailed) and (yield CheckRetry(ending))
     yield Publish(AgentEnd(list(new), will_retry=again))
     return RunEnd(new, ending)
 
@@ -204,8 +203,8 @@ def _compact_if_needed(
 
 def stream_answer(
     history: Iterable[StoredMessage], new: Sequence[AnyMessage], early: bool
-) -> Generator[LoopRequest, Any, Ending]:
-    """Ask the model and publish its answer as it streams."""
+) -> Generator[LoopRequest, Any, tuple[Ending, bool]]:
+    """Ask the model and publish its answer as it streams. The bool says that a failed answer will be retried."""
     yield AskModel(history, new)
     draft_message: Assistant | None = None
     announced = False
@@ -224,10 +223,15 @@ def stream_answer(
             case (MessageDone() | MessageFailed()) as ending:
                 if not announced:
                     yield Publish(MessageStart(ending.message))
+                again = False
                 if isinstance(ending, MessageFailed):
-                    yield Publish(_failure_event(ending.message))
+                    for update in ending.closing:
+                        yield Publish(update)
+                    again = yield CheckRetry(ending)
+                    if not again:
+                        yield Publish(_failure_event(ending.message))
                 yield Publish(MessageEnd(ending.message))
-                return ending
+                return ending, again
 
 
 def _failure_event(message: Assistant) -> MessageUpdate:

@@ -7,11 +7,12 @@ from tau.records import events as e
 from tau.records import replies
 from tau.records.base import derive_record
 from tau.wire.dialect import NO_DATA, OMITTED, Form, form, reply_without, without
-from tau.wire.dialects.default import result_as
+from tau.wire.dialects.default import result_as, without_failure
 from tau.wire.dialects.pi_1_5 import DIALECT as PI_1_5
 from tau.wire.dialects.pi_1_5 import compaction_end, unchanged
-from tau.wire.dialects.pi_2026_03 import PlainCompacted, PlainUpdate
+from tau.wire.dialects.pi_2026_03 import PlainCompacted, PlainUpdate, SentPlainDelta
 
+SentUpdate = derive_record(PlainUpdate, types={"assistant_message_event": SentPlainDelta})
 CompactionEnd = derive_record(e.CompactionEnd, types={"result": PlainCompacted | None})
 
 DIALECT = PI_1_5.derive(
@@ -22,7 +23,7 @@ DIALECT = PI_1_5.derive(
     extras=False,
     events={
         e.MessageStart: form(e.MessageStart),
-        e.MessageUpdate: form(PlainUpdate),
+        e.MessageUpdate: without_failure(SentUpdate),
         e.MessageEnd: unchanged(e.MessageEnd),
         e.AgentEnd: without(e.AgentEnd, "will_retry"),
         e.AgentSettled: OMITTED,

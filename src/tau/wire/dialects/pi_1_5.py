@@ -16,8 +16,8 @@ from tau.records import events as e
 from tau.records import replies
 from tau.records.base import derive_record
 from tau.records.messages import AnyMessage, Assistant, StopReason, System
-from tau.wire.dialect import Dialect, Form, without
-from tau.wire.dialects.default import Compacted, result_as
+from tau.wire.dialect import Dialect, Form
+from tau.wire.dialects.default import Compacted, MessageUpdate, result_as, without_failure
 
 Begun = derive_record(Assistant, name="AssistantBegun", types={"stop_reason": StopReason | Literal["pending"]})
 AnyBegun: Any = reduce(or_, (Begun if kind is Assistant else kind for kind in (*get_args(AnyMessage), System)))
@@ -73,7 +73,7 @@ DIALECT = Dialect(
     snapshots=False,
     events={
         e.MessageStart: Form((MessageStart,), _message_start),
-        e.MessageUpdate: without(e.MessageUpdate, "message"),
+        e.MessageUpdate: without_failure(derive_record(MessageUpdate, without=("message",))),
         e.MessageEnd: unchanged(MessageEnd),
         e.AgentEnd: unchanged(AgentEnd),
         e.CompactionEnd: compaction_end(CompactionEnd, Compacted),

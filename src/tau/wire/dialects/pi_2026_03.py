@@ -11,12 +11,13 @@ from tau.records import deltas, replies
 from tau.records import events as e
 from tau.records.base import UNSET, UnsetType, derive_record, replace
 from tau.wire.dialect import NO_DATA, OMITTED, Form, form, reply_without, without
-from tau.wire.dialects.default import DEFAULT, AutoCompactionEnd, Compacted, auto_compaction_end, result_as
+from tau.wire.dialects.default import DEFAULT, AutoCompactionEnd, Compacted, SentDelta, auto_compaction_end, result_as
 
 PlainCallStart = derive_record(deltas.ToolCallStart, without=("id", "tool_name"))
-PlainDelta: Any = reduce(
-    or_, (PlainCallStart if kind is deltas.ToolCallStart else kind for kind in get_args(deltas.AnyDelta))
+SentPlainDelta: Any = reduce(
+    or_, (PlainCallStart if kind is deltas.ToolCallStart else kind for kind in get_args(SentDelta))
 )
+PlainDelta: Any = SentPlainDelta | deltas.Failure
 PlainUpdate = derive_record(e.MessageUpdate, without=("usage",), types={"assistant_message_event": PlainDelta})
 PlainCompacted = derive_record(Compacted, without=("estimated_tokens_after", "usage"))
 PlainCompactionEnd = derive_record(AutoCompactionEnd, types={"result": PlainCompacted | None})
