@@ -86,7 +86,7 @@ def test_a_session_does_not_bring_trust_in_its_project(flags: Sequence[str], tmp
     piped = "".join(json.dumps(command) + "\n" for command in QUESTIONS)
     done = run(tmp_path, "--mode", "rpc", *flags, "--session", str(at.file), piped=piped)
     assert answers([one for one in done.records if one["type"] == "response"])[0] == "one-at-a-time"
-    assert "This project is not trusted" in done.err
+    assert "This project is not trusted" in done.err and f"`tau trust` in {at.other} trusts" in done.err
 
 
 def test_the_settings_skills_and_extensions_of_a_trusted_project_hold_after_a_switch(tmp_path: Path) -> None:
@@ -141,6 +141,12 @@ def test_a_folder_that_the_sandbox_was_granted_is_not_refused(tmp_path: Path) ->
     granted = {"sandbox": {"level": "workspace", "writable": [str(at.other)]}}
     switched, done = opened(at, BASH, settings=granted)
     assert switched["success"] and done["success"] and at.ran == "own"
+
+
+def test_an_export_without_a_folder_is_written_where_the_client_started_the_program(tmp_path: Path) -> None:
+    at = place(tmp_path, "other")
+    responses = opened(at, {"type": "prompt", "message": "hi"}, {"type": "export_html"})
+    assert (at.start / responses[-1]["data"]["path"]).exists()
 
 
 def test_a_folder_reached_by_a_link_below_the_start_is_refused(tmp_path: Path) -> None:

@@ -378,7 +378,7 @@ class Commands:
     async def export_html(self, path: str | os.PathLike[str] | None = None) -> Path:
         """Export the session to an HTML file."""
         handle = self._require_handle()
-        return Path(handle.cwd, await handle.export_html(None if path is None else os.fspath(path)))
+        return Path(handle.start_folder, await handle.export_html(None if path is None else os.fspath(path)))
 
     async def reload(self) -> None:
         """Search again for context files, skills and templates, and reload extensions from files."""

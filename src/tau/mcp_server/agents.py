@@ -228,7 +228,7 @@ class Agents:
         found = (await asyncio.to_thread(lambda: self._load(options, self._cwd))).resumed
         if found is None or found.header.id != id:
             raise CommandError(f"sessionId: there is no session {id[:80]!r}")
-        return session_folder(found.header.cwd, found.path, self._cwd, [Boundary(self._roots)])
+        return session_folder(found.header.cwd, found.path, self._cwd, [Boundary(self._roots, field="sessionId")])
 
     async def _open(self, options: SessionOptions, cwd: str, call: Call) -> AgentSession:
         factory = await asyncio.to_thread(lambda: self._load(options, cwd))

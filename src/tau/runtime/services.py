@@ -26,6 +26,7 @@ Client = Callable[[Event | Update | UiRequest], Awaitable[None] | None]
 
 class Services(Value):
     cwd: str
+    start: str  # where the program was started: a client's relative paths of files to write are relative to it
     machine: Machine
     transport: Transport
     tools: Mapping[str, Tool]

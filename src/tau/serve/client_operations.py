@@ -37,7 +37,8 @@ UNCHANGED = frozenset(
     """
     abort abort_bash abort_retry clear_queues clone commands compact context_usage cwd cycle_model cycle_thinking_level
     entries_after fork last_assistant_text listed_tools log mcp_servers models navigate new_session restart_mcp_server
-    set_auto_compaction set_auto_retry set_model set_queue_mode set_session_name set_thinking_level stats tree
+    set_auto_compaction set_auto_retry set_model set_queue_mode set_session_name set_thinking_level start_folder stats
+    tree
     """.split()
 )
 
@@ -126,6 +127,8 @@ class ClientOperations(Operations):
         return [row for row in await super().sessions(everywhere=everywhere) if serves(row.cwd)]
 
     async def export_html(self, path: str | None) -> str:
-        if path is not None and not is_inside(os.path.join(self.cwd, as_path("outputPath", path)), [self.cwd]):
+        if path is not None and not is_inside(
+            os.path.join(self.start_folder, as_path("outputPath", path)), [self.start_folder]
+        ):
             raise CommandError(f"outputPath: {path} is not below the working folder")
         return await super().export_html(path)

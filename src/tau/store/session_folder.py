@@ -17,10 +17,13 @@ from tau.store.paths import NOT_BELOW, is_inside, is_storable
 
 
 class Boundary(Value):
-    """Folders in which, and below which, sessions may run. `name` is what limits them; "" for the roots of a host."""
+    """Folders in which, and below which, sessions may run. `name` is what limits them; "" for the roots of a host, and
+    `field` what its client has sent.
+    """
 
     folders: Sequence[str]
     name: str = ""
+    field: str = "session"
 
 
 def session_folder(stored: str, file: Path, start: str, boundaries: Sequence[Boundary] = ()) -> str:
@@ -34,7 +37,7 @@ def session_folder(stored: str, file: Path, start: str, boundaries: Sequence[Bou
         return start
     crossed = next((one for one in boundaries if not is_inside(folder, one.folders)), None)
     if crossed is not None and not crossed.name:  # whether the folder exists is not told either
-        raise SessionFolderRefused(f"session: {folder} {NOT_BELOW}")
+        raise SessionFolderRefused(f"{crossed.field}: {folder} {NOT_BELOW}")
     if not storable or not os.path.isdir(folder):
         raise SessionFolderGone(
             f"Stored session working directory does not exist: {stored}\nSession file: {file}\n"

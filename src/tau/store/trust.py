@@ -42,6 +42,7 @@ MCP_FILE = ".mcp.json"
 HARMLESS_NAMES = (".pi/themes",)
 MAX_FILES, MAX_BYTES, MAX_DEPTH = 4096, 64 * 1024 * 1024, 32
 _KEY = "tau:sha256:"
+REMEDY = "`tau trust` trusts them as they are now, --approve for one run."
 MCP_NOT_COVERED = (
     f"{MCP_FILE} is ignored, because the trust in this project does not cover it. "
     "`tau trust` trusts the project as it is now."
@@ -109,10 +110,7 @@ def decide(
     if not names:
         return Decision(False, file.problems)
     what = ", ".join(names)
-    warning = (
-        f"This project is not trusted, so these were ignored: {what}.{reason} "
-        "`tau trust` trusts them as they are now, --approve for one run."
-    )
+    warning = f"This project is not trusted, so these were ignored: {what}.{reason} {REMEDY}"
     return Decision(False, [*file.problems, warning], undecided=not stored.no and otherwise == "ask")
 
 

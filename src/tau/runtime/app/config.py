@@ -22,6 +22,7 @@ from tau.store.path_lists import PathList
 from tau.store.resource_query import is_remote
 from tau.store.settings import Layers, SettingsFile, group_compat, merge, read_layers
 from tau.store.trust import (
+    REMEDY,
     Decision,
     Fingerprint,
     Untrustable,
@@ -117,6 +118,9 @@ class ProjectConfig:
         other._given = [text if is_remote(text) else str(absolute(str(self.start), text)) for text in self._given]
         other._asked_about = None
         other.read()
+        remedy = f"`tau trust` in {folder} trusts them as they are now."
+        other.warnings = [warning.replace(REMEDY, remedy) for warning in other.warnings]
+        other.untrusted = other.untrusted.replace(REMEDY, remedy)
         return other
 
     def become(self, other: ProjectConfig) -> None:

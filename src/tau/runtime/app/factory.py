@@ -135,6 +135,7 @@ class SessionFactory(Value):
         self.equip(machine, http, tools)
         services = Services(
             cwd=self.cwd,
+            start=self.start,
             machine=machine,
             transport=self._transport(http),
             tools=tools,
@@ -394,7 +395,7 @@ def load(
     check_limits(config)
     permissions = _permissions(options.permissions, cwd)
     resumed = _resumed(config, options)
-    if follows and resumed is not None and options.session.copy_of is None:
+    if follows and resumed is not None and resumed.header.cwd not in ("", cwd) and options.session.copy_of is None:
         config = _at_own_folder(config, options, resumed, limited=permissions is not None)
     settings = config.settings
     environment = with_proxy(environment, settings.http_proxy)

@@ -71,7 +71,7 @@ NOT_AT_A_HOST = "{name}: not for a session of a host. Use it where the host runs
 READ_FROM_THE_COPY = frozenset(
     "context_usage entries_after index_entries last_assistant_text log models stats tree".split()
 )
-OF_THE_TERMINAL = frozenset("cwd extensions kill on_exit_request release settings".split())
+OF_THE_TERMINAL = frozenset("cwd extensions kill on_exit_request release settings start_folder".split())
 
 
 @refuses_others(NOT_AT_A_HOST, READ_FROM_THE_COPY | OF_THE_TERMINAL)

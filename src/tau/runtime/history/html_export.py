@@ -181,7 +181,7 @@ def export_session(log: SessionLog, services: Services, system_prompt: str, want
         raise CommandError("Nothing to export yet - start a conversation first")
     name = wanted or default_name(log.path)
     write_export(
-        session_page(log, system_prompt, list(services.tools.values())), Path(services.cwd, Path(name).expanduser())
+        session_page(log, system_prompt, list(services.tools.values())), Path(services.start, Path(name).expanduser())
     )
     return name
 

@@ -366,7 +366,7 @@ class Operations:
         log, services = session.log, session.services
         if path is not None:
             as_path("outputPath", path)
-        return await services.machine.in_thread(lambda: export_branch(log, services.cwd, path))
+        return await services.machine.in_thread(lambda: export_branch(log, services.start, path))
 
     async def write_bug_report(self, description: str, *, with_texts: bool) -> str:
         """Write a redacted report for the user to look at. Returns its path."""
@@ -391,6 +391,11 @@ class Operations:
     @property
     def cwd(self) -> str:
         return self._session.services.cwd
+
+    @property
+    def start_folder(self) -> str:
+        """The folder where the program was started; exports are relative to it."""
+        return self._session.services.start
 
     @property
     def models(self) -> ModelSelection:
