@@ -143,8 +143,11 @@ def endless(folder: Path) -> None:
         (folder / f"link{number}").symlink_to(".")
 
 
-def test_to_pi_trust_is_a_word_like_any_other(tmp_path: Path) -> None:
-    assert run(tmp_path, "trust").out == "ok\n"
+def test_pi_does_not_trust_and_names_the_command_that_does(tmp_path: Path) -> None:
+    refused = run(tmp_path, "trust")
+    assert (refused.code, refused.out) == (2, "")
+    assert "Run: tau trust" in refused.err
+    assert run(tmp_path, "-p", "trust").out == "ok\n"
     assert not (tmp_path / "agent" / "trust.json").exists()
 
 
