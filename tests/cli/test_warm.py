@@ -152,7 +152,7 @@ RUNS: dict[str, tuple[Sequence[str], bytes]] = {
     "version": (("--version",), b""),
     "a wrong flag": (("--zork", "-p", "hi"), b""),
     "a wrong mode": (("--mode", "zork"), b""),
-    "a missing file": (("--skill", "nowhere", "-p", "hi"), b""),
+    "a missing file": (("-p", "@nowhere", "hi"), b""),
     "no prompt": (("-p",), b""),
     "print mode": (("SCRIPTED", "-p", "hi"), b""),
     "print mode with a pipe": (("SCRIPTED", "-p", "hi"), b"from a pipe"),

@@ -191,10 +191,6 @@ CASES = {
         "--append-system-prompt ~/nope.txt: there is no such file",
     ),
     "an extension that is missing": Wrong([*DEMO, "-e", "nope.py", "hi"], ""),
-    "a skill that is missing": Wrong([*DEMO, "--skill", "nope", "hi"], "--skill nope: there is no such file or folder"),
-    "a template that is missing": Wrong(
-        [*DEMO, "--prompt-template", "no.md", "hi"], "--prompt-template no.md: there is no such file or folder"
-    ),
     "no prompt": Wrong([*DEMO], "There is no prompt: give a message, or pipe text to stdin."),
     "an empty pipe": Wrong([*DEMO], "There is no prompt: give a message, or pipe text to stdin.", piped=" \n"),
     "a file in RPC mode": Wrong(
@@ -328,6 +324,18 @@ def test_unknown_tools_and_levels_are_warnings_for_programs(tmp_path: Path, mode
         'Warning: Unknown tool "foo"',
         'Warning: Invalid thinking level "huge"',
     ]
+
+
+@pytest.mark.parametrize("mode", ["text", "json", "rpc"])
+@pytest.mark.parametrize("flag", ["--skill", "--prompt-template"])
+def test_a_skill_or_a_template_that_is_missing_is_a_warning(tmp_path: Path, mode: str, flag: str) -> None:
+    """As in pi: programs always pass their folder of skills, also if it is not there yet."""
+    prompt = '{"type": "prompt", "message": "hi"}\n' if mode == "rpc" else None
+    argv = ["--mode", mode, "--model", "demo", flag, "nope.md", *(["hi"] if prompt is None else [])]
+    done = wrong(tmp_path, Wrong(argv, "", piped=prompt))
+    (warning,) = done.err.splitlines()
+    assert done.code == 0 and done.out
+    assert warning.startswith("tau: WARNING: ") and os.path.realpath(tmp_path / "work" / "nope.md") in warning
 
 
 def test_tools_of_extensions_and_of_mcp_servers_are_not_unknown(tmp_path: Path) -> None:

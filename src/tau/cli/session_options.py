@@ -29,13 +29,11 @@ PROMPT_FILE_ENDINGS = (".md", ".txt", ".markdown", ".prompt")
 def create_factory(arguments: ParsedArguments, *, strict: bool = False, asks: bool = False) -> SessionFactory:
     """Load the configuration and apply the process-wide settings: logging, hardening.
 
-    `strict`: unknown tools, thinking levels, skills and prompt templates are errors. `asks`: a person at a terminal
-    decides about a session whose folder is gone.
+    `strict`: unknown tools and thinking levels are errors. `asks`: a person at a terminal decides about a session
+    whose folder is gone.
     """
     level = logging.INFO if "verbose" in arguments.flags else logging.WARNING
     log_to_stderr(level)
-    if strict:
-        _check_paths(arguments.lists)
     options = replace(session_options(arguments), strict=strict)
     try:
         factory = load(agent_dir(), options)
@@ -115,6 +113,7 @@ def session_options(arguments: ParsedArguments, environment: Mapping[str, str] =
     for appended in lists.get("append-system-prompt", ()):
         _check_prompt_file("append-system-prompt", appended)
     return SessionOptions(
+        program=arguments.program,
         model=flags.get("model"),
         provider=flags.get("provider"),
         models=_list(flags["models"]) if "models" in flags else (),
@@ -171,14 +170,6 @@ def session_options(arguments: ParsedArguments, environment: Mapping[str, str] =
 
 def _approve(flags: Mapping[str, str]) -> bool | None:
     return False if "no-approve" in flags else True if "approve" in flags else None
-
-
-def _check_paths(lists: Mapping[str, Sequence[str]]) -> None:
-    """Raise UsageError for a skill or a prompt template that does not exist."""
-    for flag in ("skill", "prompt-template"):
-        for path in lists.get(flag, ()):
-            if not os.path.exists(os.path.join(working_folder(), os.path.expanduser(path))):
-                raise UsageError(f"--{flag} {path}: there is no such file or folder")
 
 
 def _check_prompt_file(flag: str, value: str) -> None:
