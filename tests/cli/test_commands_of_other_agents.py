@@ -59,7 +59,7 @@ def test_it_is_a_command_or_refused(agent: str, program: str) -> None:
             if word in commands and stands_first and {"-p", "--mode"}.isdisjoint(argv):
                 continue  # it is the command
             with pytest.raises(UsageError, match=r"(is a command of tau\. Run: tau |Did you mean )") as refused:
-                run(program, parse(argv))
+                run(parse(argv, program))
             assert str(refused.value).endswith(remedy)
 
 

@@ -48,6 +48,7 @@ from tau.tools.registry import TOOLS
 )
 def test_flags_words_and_what_we_do_not_know_are_distinguished(argv: list[str], given: ParsedArguments) -> None:
     assert parse(argv) == given
+    assert parse(argv, "pi") == given._replace(program="pi")
 
 
 def test_a_flag_that_needs_a_value_says_so() -> None:
@@ -212,14 +213,14 @@ def test_models_with_a_key_are_listed(tmp_path: Path) -> None:
     same = pi(tmp_path, "--list-models=opus-4-5", ANTHROPIC_API_KEY="sk-x")
     assert same.stdout == listed.stdout
     none = pi(tmp_path, "--list-models", "zork", ANTHROPIC_API_KEY="sk-x")
-    assert (none.returncode, none.stdout, none.stderr) == (0, "", 'No models match "zork"\n')
+    assert (none.returncode, none.stdout, none.stderr) == (0, 'No models matching "zork"\n', "")
 
 
 def test_models_of_a_server_on_this_machine_are_listed(tmp_path: Path) -> None:
     with serving({"data": [{"id": "qwen3", "max_model_len": 4096}]}) as (address, _):
         listed = pi(tmp_path, "--list-models", "ollama", OLLAMA_HOST=address)
     assert (listed.returncode, listed.stderr) == (0, "")
-    assert [row.split()[:3] for row in listed.stdout.splitlines()[1:]] == [["ollama", "qwen3", "4K"]]
+    assert [row.split()[:3] for row in listed.stdout.splitlines()[1:]] == [["ollama", "qwen3", "4.1K"]]
 
 
 def test_starting_loads_no_http_client_and_only_the_figures_it_needs(tmp_path: Path) -> None:

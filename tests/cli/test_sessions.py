@@ -100,6 +100,11 @@ def test_an_id_may_have_an_output_file_behind_it(project: Path) -> None:
     assert (done.code, done.out) == (0, "page.html\n")
 
 
+def test_started_as_pi_an_export_prints_what_pi_prints(project: Path) -> None:
+    session(project, "01a1-x", "the old one", 1_000_000)
+    assert run(project, "--export", "01a1", "page.html").out == "Exported to: page.html\n"
+
+
 @pytest.mark.parametrize("flag", ["--session", "--fork", "--export"])
 def test_the_beginning_of_an_id_must_mean_one_session(project: Path, flag: str) -> None:
     session(project, "01a1-x", "one", 1_000_000)

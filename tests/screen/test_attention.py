@@ -40,12 +40,16 @@ def test_a_question_that_waits_without_the_focus_is_announced_once() -> None:
 @pytest.mark.parametrize(
     ("state", "title"),
     [
-        (TitleState(""), "tau"),
-        (TitleState("parser"), "tau: parser"),
-        (TitleState("parser", working=True), "✳ tau: parser"),
-        (TitleState("parser", working=True, asking=True), "● tau: parser"),
-        (TitleState("parser", given="mine"), "mine"),
-        (TitleState("a\x1b]0;b\x07"), "tau: a\\x1b]0;b\\x07"),
+        (TitleState("tau"), "tau"),
+        (TitleState("tau", "work"), "tau: work"),
+        (TitleState("tau", "work", "parser"), "tau: parser"),
+        (TitleState("tau", "work", "parser", working=True), "✳ tau: parser"),
+        (TitleState("tau", "work", "parser", working=True, asking=True), "● tau: parser"),
+        (TitleState("tau", "work", "parser", given="mine"), "mine"),
+        (TitleState("tau", "a\x1b]0;b\x07"), "tau: a\\x1b]0;b\\x07"),
+        (TitleState("pi", "work"), "π - work"),
+        (TitleState("pi", "work", "parser", working=True, asking=True), "π - parser - work"),
+        (TitleState("pi", "work", given="mine"), "mine"),
     ],
 )
 def test_the_title_says_what_tau_does(state: TitleState, title: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from support.cli_process import PROGRAMS
 from support.interface import Interface
 from support.rpc_process import calls, endless
 
@@ -11,7 +12,7 @@ LOST_FOCUS = b"\x1b[O"
 
 
 def test_the_title_tells_the_name_and_the_work_and_is_restored(tmp_path: Path) -> None:
-    with Interface(tmp_path, script=[endless("so far ")]) as tau:
+    with Interface(tmp_path, script=[endless("so far ")], program=PROGRAMS["tau"]) as tau:
         tau.start().send("/name parser")
         tau.wait("Session name: parser")
         tau.wait_raw(b"\x1b]2;tau: parser\x1b\\")
@@ -31,13 +32,22 @@ def test_the_title_tells_the_name_and_the_work_and_is_restored(tmp_path: Path) -
 def test_a_question_that_waits_without_the_focus_is_announced(tmp_path: Path) -> None:
     sent = b"\x1bPtmux;\x1b\x1b]9;tau: A question waits for your answer"
     env = {"TERM_PROGRAM": "ghostty", "TMUX": "/tmp/t,1,0"}
-    with Interface(tmp_path, "--permissions", "ask", script=[calls("echo 1"), {"text": "ok"}], env=env) as tau:
+    script, asks = [calls("echo 1"), {"text": "ok"}], ("--permissions", "ask")
+    with Interface(tmp_path, *asks, script=script, env=env, program=PROGRAMS["tau"]) as tau:
         tau.start().type(LOST_FOCUS)
         tau.send("go")
         tau.wait("Deny")
         tau.wait_raw("\x1b]2;● tau: ".encode())
         assert sent not in tau.raw()
         tau.wait_raw(sent)
+
+
+def test_started_as_pi_the_title_is_that_of_pi(tmp_path: Path) -> None:
+    with Interface(tmp_path) as pi:
+        pi.start().send("/name parser")
+        pi.wait("Session name: parser")
+        pi.settle()
+        assert pi.recorder.titles == ["π - work", "π - parser - work"]
 
 
 def test_a_title_of_an_answer_or_a_name_brings_no_sequence(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ class Window:
 
 def test_a_long_run_is_announced_at_a_terminal_without_the_focus() -> None:
     window = Window(TERM="xterm-ghostty")
-    window.notices.show_title("parser", None)
+    window.notices.show_title("work", "parser", None)
     window.notices.on_focus(False)
     window.notices.on_event(AgentStart())
     window.now = 42.0
@@ -30,7 +30,7 @@ def test_a_long_run_is_announced_at_a_terminal_without_the_focus() -> None:
 
 def test_a_question_that_waits_is_announced_and_marked_in_the_title() -> None:
     window = Window(TERM="xterm")
-    window.notices.show_title("", None)
+    window.notices.show_title("", "", None)
     window.notices.on_focus(False)
     window.notices.show_questions(1)
     window.notices.show_questions(2)
@@ -42,7 +42,7 @@ def test_a_question_that_waits_is_announced_and_marked_in_the_title() -> None:
     window.notices.update()
     assert window.written == [b"\x07"]
     window.notices.show_questions(0)
-    window.notices.show_title("", "mine")
+    window.notices.show_title("", "", "mine")
     assert window.titles == ["tau", "● tau", "tau", "mine"]
 
 

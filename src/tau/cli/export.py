@@ -25,7 +25,8 @@ def main(arguments: ParsedArguments) -> int:
         found = open_session(source)
         log = SessionLog(found.header, None, _raise, found.tree)
         target = Path(out or default_name(source)).expanduser()
-        emit(str(write_export(session_page(log, may_fork=True), target)))
+        written = write_export(session_page(log, may_fork=True), target)
+        emit(f"Exported to: {written}" if arguments.program == "pi" else str(written))
         _exit_at_once()
     except CommandError as error:
         raise UsageError(str(error)) from None

@@ -167,10 +167,11 @@ class ParsedArguments(NamedTuple):
     lists: dict[str, list[str]]  # flags that may be repeated
     after: dict[str, int]  # unknown flag -> index of the word after it: its value, if an extension defines it with one
     command: str = ""  # the first word, if it may name a command: words after -p, --mode and -- are prompts
+    program: str = "tau"  # as which program it was started: "pi" prints what programs expect of pi
 
 
-def parse(argv: list[str]) -> ParsedArguments:
-    arguments = ParsedArguments({}, [], [], {}, {})
+def parse(argv: list[str], program: str = "tau") -> ParsedArguments:
+    arguments = ParsedArguments({}, [], [], {}, {}, program=program)
     command, rest = "", list(argv)
     while rest:
         word = rest.pop(0)

@@ -92,7 +92,7 @@ def main(program: str, argv: list[str]) -> int:
             module: Any = import_module(COMMANDS[first])
             code: int = module.main(argv if first in PACKAGE_COMMANDS else argv[1:])
         else:
-            code = run(program, parse(argv))
+            code = run(parse(argv, program))
         if sys.stdout is None:
             _terminal().complain("Error: the output could not be written: stdout is closed.")
             return FAILED
@@ -122,12 +122,12 @@ def _discard_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
-def _command(program: str, arguments: ParsedArguments) -> str:
+def _command(arguments: ParsedArguments) -> str:
     """The command to run, or "". A word that is a command elsewhere, or not like this, is refused: it is no prompt.
 
     Raises UsageError. Commands that read their own arguments stand first; with -p or --mode no command is meant.
     """
-    word, words = arguments.command, arguments.words
+    program, word, words = arguments.program, arguments.command, arguments.words
     prompts = not arguments.flags.keys().isdisjoint(("print", "mode"))
     if program == "tau" and word in COMMANDS and word not in OWN_ARGUMENTS and not prompts:
         return word
@@ -137,8 +137,8 @@ def _command(program: str, arguments: ParsedArguments) -> str:
     return ""
 
 
-def run(program: str, arguments: ParsedArguments) -> int:
-    flags = arguments.flags
+def run(arguments: ParsedArguments) -> int:
+    flags, program = arguments.flags, arguments.program
     if "help" in flags:
         known = program == "tau" and arguments.command in COMMANDS
         texts: Any = import_module("tau.cli.command_help").COMMAND_HELP if known else {}
@@ -147,7 +147,7 @@ def run(program: str, arguments: ParsedArguments) -> int:
     if "version" in flags:
         print(__version__ if program != "pi" else pi_version(flags.get("dialect")))
         return ANSWERED
-    name = "" if TASKS.keys() & flags.keys() else _command(program, arguments)
+    name = "" if TASKS.keys() & flags.keys() else _command(arguments)
     if name == "acp":
         start_acp(arguments)
     if name == "attach":

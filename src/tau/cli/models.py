@@ -17,7 +17,8 @@ from tau.store.keys import Keys
 from tau.store.paths import agent_dir
 
 OFFLINE_NEEDS = {"demo": "", "scripted": " and --script FILE", "local": " and two packages"}
-HEAD = ("provider", "model", "context", "output", "thinking", "images", "$ in", "$ out")
+HEAD: tuple[str, ...] = ("provider", "model", "context", "max-out", "thinking", "images", "$ in", "$ out")
+COLUMNS_OF_PI = 6
 
 
 def main(arguments: ParsedArguments) -> int:
@@ -30,27 +31,29 @@ def main(arguments: ParsedArguments) -> int:
     listed = _matching(usable.values(), wanted)
     for problem in [*problems, *(problem_text(found, folder / "models.json") for found in models.catalog.problems)]:
         complain(f"Warning: {problem}")
+    as_pi = arguments.program == "pi"
+    hint = complain if as_pi else say  # programs take what pi prints to stdout for models that can be used
     if listed:
-        _print(table(_sorted(listed)))
+        _print(table(_sorted(listed), prices=not as_pi), say)
     elif wanted:
-        _print_unusable(models, wanted)
+        _print_unusable(models, wanted, hint)
     else:
         complain("No models are available yet. These providers can be used, each with its key:")
-        _print(needs_table(models))
+        _print(needs_table(models), hint)
         complain("`pi --list-models WORD` lists the models whose names contain the word, also without a key.")
     return 0
 
 
-def _print_unusable(models: ModelSelection, wanted: Sequence[str]) -> None:
+def _print_unusable(models: ModelSelection, wanted: Sequence[str], hint: Callable[[str], None]) -> None:
     """List the matching models that cannot be used yet, and what each needs."""
     everything = [model for provider in models.catalog.providers for model in models.catalog.models_of(provider)]
     listed = _matching([*everything, *OFFLINE_MODELS], wanted)
     if not listed:
-        complain(f'No models match "{" ".join(wanted)}"')
+        say(f'No models matching "{" ".join(wanted)}"')
         return
     if any(model not in OFFLINE_MODELS for model in listed):
         complain("No model that can be used now matches. These need a key:")
-    _print(table(_sorted(listed), lambda model: _need(models, model.provider, model)))
+    _print(table(_sorted(listed), lambda model: _need(models, model.provider, model)), hint)
 
 
 def needs_table(models: ModelSelection) -> list[str]:
@@ -81,25 +84,20 @@ def _sorted(models: Sequence[Model]) -> list[Model]:
     return sorted(models, key=lambda model: (model.provider, model.id))
 
 
-def _print(lines: Sequence[str]) -> None:
+def _print(lines: Sequence[str], write: Callable[[str], None]) -> None:
     for line in lines:
-        say(line)
+        write(line)
 
 
-def table(models: Sequence[Model], need: Callable[[Model], str] | None = None) -> list[str]:
-    """One line per model; with `need`, a last column says what each needs."""
+def table(models: Sequence[Model], need: Callable[[Model], str] | None = None, *, prices: bool = True) -> list[str]:
+    """One line per model, as pi prints it, and its prices; with `need`, a last column says what each needs."""
     rows = [HEAD, *map(_row, models)]
-    widths = [max(len(row[at]) for row in rows) for at in range(len(HEAD))]
-    last = ["needs", *map(need, models)] if need else [""] * len(rows)
-    return ["  ".join([*_cells(row, widths), text]).rstrip() for row, text in zip(rows, last, strict=True)]
-
-
-def _cells(row: Sequence[str], widths: Sequence[int]) -> list[str]:
-    """Names are left-aligned, numbers right-aligned."""
-    return [
-        cell.rjust(width) if HEAD[at] in ("context", "output", "$ in", "$ out") else cell.ljust(width)
-        for at, (cell, width) in enumerate(zip(row, widths, strict=True))
-    ]
+    if need:
+        rows = [(*row, last) for row, last in zip(rows, ["needs", *map(need, models)], strict=True)]
+    elif not prices:
+        rows = [row[:COLUMNS_OF_PI] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
 
 
 def _row(model: Model) -> tuple[str, ...]:
@@ -117,10 +115,11 @@ def _row(model: Model) -> tuple[str, ...]:
 
 
 def _short(count: int) -> str:
-    """Abbreviate a number: 128K, 1M."""
-    if count < 1000:
-        return str(count)
-    return f"{count / 1_000_000:.3g}M" if count >= 1_000_000 else f"{count / 1000:.0f}K"
+    """Abbreviate a number as pi does: 128K, 16.4K, 1M."""
+    for unit, sign in ((1_000_000, "M"), (1000, "K")):
+        if count >= unit:
+            return f"{count / unit:.{1 if count % unit else 0}f}{sign}"
+    return str(count)
 
 
 def _text(model: Model) -> str:

@@ -67,14 +67,22 @@ def _duration(seconds: float) -> str:
 
 
 class TitleState(Value):
-    name: str  # of the session, or its folder
+    program: str  # as which tau was started
+    folder: str = ""  # of the session
+    name: str = ""  # of the session
     working: bool = False
     asking: bool = False
     given: str | None = None  # by an extension
 
 
 def window_title(state: TitleState) -> str:
-    """The title of the window: an extension's own, else `● …` while a question waits and `✳ …` while tau works."""
-    text = state.given if state.given is not None else f"tau: {state.name}" if state.name else "tau"
-    sign = "● " if state.asking else "✳ " if state.working else ""
-    return sign + one_line(text, MAX_TITLE)
+    """The title of the window: an extension's own, else `● …` while a question waits and `✳ …` while tau works.
+
+    Started as `pi`, the title is that of pi, without signs: programs find its window by the title.
+    """
+    if state.program == "pi":
+        text, sign = " - ".join(filter(None, ("π", state.name, state.folder))), ""
+    else:
+        text = ": ".join(filter(None, ("tau", state.name or state.folder)))
+        sign = "● " if state.asking else "✳ " if state.working else ""
+    return sign + one_line(text if state.given is None else state.given, MAX_TITLE)

@@ -70,7 +70,7 @@ class Interface:
         self.view = _view(handle, factory, calls, self._input)
         themes = ThemeChoice(settings.theme, lambda: theme_places(factory), settings.terminal.true_color)
         self._display = display = Display(terminal, themes.palette(), self.view, os.environ)
-        self._notices = Notices(terminal, clock, os.environ)
+        self._notices = Notices(terminal, clock, os.environ, factory.options.program)
         self._screen = SessionScreen(handle, SessionFacts(handle, factory), self.view, display, self._notices)
 
         def use_palette() -> None:

@@ -30,16 +30,18 @@ class Window(Protocol):
 
 
 class Notices:
-    """`clock` is in seconds. `setting` is the one of the same name."""
+    """`clock` is in seconds. `setting` is the one of the same name. `program` is as which tau was started."""
 
-    def __init__(self, window: Window, clock: Callable[[], float], environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, window: Window, clock: Callable[[], float], environment: Mapping[str, str], program: str = "tau"
+    ) -> None:
         self._window = window
         self._clock = clock
         self._environment = environment
         self.setting: Setting = "auto"
         self._shows_progress = False
         self._attention = Attention()
-        self._title = TitleState("")
+        self._title = TitleState(program)
         self._shown_title: str | None = None
 
     def on_event(self, event: Event | Update | UiRequest) -> None:
@@ -64,9 +66,9 @@ class Notices:
         self._attention.questions(waiting, self._clock())
         self._retitle(replace(self._title, asking=waiting > 0))
 
-    def show_title(self, name: str, given: str | None) -> None:
-        """`name` of the session or its folder; `given` by an extension instead of it."""
-        self._retitle(replace(self._title, name=name, given=given))
+    def show_title(self, folder: str, name: str, given: str | None) -> None:
+        """`folder` and `name` of the session; `given` by an extension instead of them."""
+        self._retitle(replace(self._title, folder=folder, name=name, given=given))
 
     def next_change(self) -> float | None:
         """When to call `update`; None if there is nothing to wait for."""

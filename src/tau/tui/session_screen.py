@@ -79,8 +79,8 @@ class SessionScreen:
             self.update_title()
 
     def update_title(self) -> None:
-        name = self._view.footer.state.name or os.path.basename(self._handle.cwd)
-        self._notices.show_title(name, self._view.extension_ui.title)
+        folder, name = os.path.basename(self._handle.cwd), self._view.footer.state.name or ""
+        self._notices.show_title(folder, name, self._view.extension_ui.title)
 
     # Other sessions and branches.
 

@@ -62,3 +62,4 @@ class SessionOptions(Value):
     roots: Sequence[str] = ()  # of a host: its sessions run below them
     excluded_tools: Sequence[str] = ()  # patterns for tools of MCP servers to leave out
     strict: bool = False  # unknown names in `tools` and `thinking` are errors, not warnings
+    program: str = "tau"  # or "pi", whose title of the window some programs read
