@@ -84,6 +84,7 @@ class Reference(Choices, Looks):
         self._stops: list[Sent] = []
         self._stopped: list[Stopped] = []
         self._aborts: list[int] = []
+        self._requested: Json | None = None  # the last event of a compaction that a client requested
         self._switched = 0  # the place of the last session switch that was answered
         self._limited = 0  # the place of the last set_budget
         self._bash_aborts: list[int] = []
@@ -344,6 +345,8 @@ class Reference(Choices, Looks):
 
     def _on_compact(self, sent: Sent, data: Any) -> None:
         if sent.success:
+            told = self._requested or {}
+            require(told.get("result") == data, Rule.COMPACTION_EVENTS, f"compacted, and the last event is {told}")
             self._compacted(data)
 
     def _compacted(self, result: Json) -> None:
@@ -434,6 +437,9 @@ class Reference(Choices, Looks):
         if event["type"] == "queue_update":
             self._queue_update(event)
             return
+        if event["type"] in ("compaction_start", "compaction_end"):
+            self._requested_compaction(event)
+            return
         if self.runs.prompt is None and self.runs.accepted and not self.runs.accepted[0].begun:
             self.runs.accepted[0].begun = True
             self.current.expect_waiting_bash()
@@ -442,6 +448,13 @@ class Reference(Choices, Looks):
             self._compacted(event["result"])
         if settled is not None:
             self._settle(settled, event)
+
+    def _requested_compaction(self, event: Json) -> None:
+        before = self._requested
+        started = before is not None and before["type"] == "compaction_start"
+        good = event["reason"] == "manual" and started == (event["type"] == "compaction_end")
+        require(good, Rule.COMPACTION_EVENTS, f"{short(event)} after {before}")
+        self._requested = event
 
     def _queue_update(self, event: Json) -> None:
         commands: dict[str, Queue] = {}

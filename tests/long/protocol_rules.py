@@ -29,7 +29,7 @@ class Rule(StrEnum):
     RETRY = "a transient error is retried as the settings say, and auto_retry events tell of it"
     ABORTED = "a run is aborted only by a command that stops it, and abort is answered after the run has settled"
     UNCHANGED = "a refused command changes nothing"
-    COMPACTION_EVENTS = "auto_compaction_start and auto_compaction_end come in pairs"
+    COMPACTION_EVENTS = "the start and the end of a compaction come in pairs"
     BUDGET = "a budget ends a prompt with one budget_exceeded event"
     STREAMING = "isStreaming is true from the acceptance of a prompt to its agent_end"
     # Queues.

@@ -15,6 +15,7 @@ from support.rpc_agent import Agent
 from support.rpc_process import Json, endless, kinds, of, quick, said, text
 
 LONG = "so many words " * 200
+FAILED = "Compaction failed: Summarization failed: 400 no"
 SETTINGS: Json = {"compaction": {"keepRecentTokens": 1, "enabled": False}}
 
 
@@ -57,6 +58,30 @@ def test_a_compaction_during_a_run_ends_it_and_its_half_answer_is_kept(tmp_path:
         assert [message["stopReason"] for message in messages if message["role"] == "assistant"][-1] == "aborted"
         assert [entry["type"] for entry in kept].count("compaction") == 1
         assert [text(one) for one in said(agent.prompt("go on"), "assistant")] == ["on"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "aborts", "end"),
+    [
+        ({"text": "a summary"}, False, {"aborted": False}),
+        ({"error": {"message": "400 no"}}, False, {"aborted": False, "errorMessage": FAILED}),
+        (endless("a summary that"), True, {"aborted": True}),
+    ],
+    ids=["done", "failed", "aborted"],
+)
+def test_every_compaction_that_a_client_requests_has_a_start_and_an_end(
+    tmp_path: Path, answer: Json, aborts: bool, end: Json
+) -> None:
+    with talking(tmp_path, answer) as agent:
+        sent = begin_compacting(agent) if aborts else agent.send("compact")
+        if aborts:
+            agent.ask("abort")
+        response = agent.response(sent)
+        told = [event for event in agent.events if "compaction" in event["type"]]
+        assert told[0] == {"type": "compaction_start", "reason": "manual"}
+        (ended,) = told[1:]
+        result = response.get("data")
+        assert ended == {"type": "compaction_end", "reason": "manual", "result": result, "willRetry": False, **end}
 
 
 @pytest.mark.promise("B18")

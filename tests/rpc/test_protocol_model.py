@@ -353,6 +353,11 @@ def the_end_of_a_compaction_is_not_told(items: Items) -> None:
     del items[first(items, "auto_compaction_end")]
 
 
+@falsifies(Rule.COMPACTION_EVENTS)
+def the_end_of_a_requested_compaction_is_not_told(items: Items) -> None:
+    del items[first(items, "compaction_end")]
+
+
 @falsifies(Rule.BUDGET, "stops")
 def a_budget_is_exceeded_twice(items: Items) -> None:
     at = first(items, "budget_exceeded")

@@ -510,7 +510,12 @@ def reversed_fields(line: Json) -> bytes:
     "entries",
     [
         [message("a", None), said_by_model("b", "a"), message("c", "b"), said_by_model("d", "c")],
-        [message("a", None), said_by_model("x", "a"), said_by_model("b", "a"), message("c", "b")],  # x is on another branch
+        [
+            message("a", None),
+            said_by_model("x", "a"),
+            said_by_model("b", "a"),
+            message("c", "b"),
+        ],  # x is on another branch
         [message("a", None), b"torn", said_by_model("b", "a"), message("c", "b")],
         [reversed_fields(message("a", None)), reversed_fields(said_by_model("b", "a")), message("c", "b")],
         [message("a", None), {**said_by_model("b", "a"), "message": "no object"}, message("c", "b")],

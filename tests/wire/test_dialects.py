@@ -108,9 +108,11 @@ def test_a_compaction_that_was_asked_for_is_an_event_only_in_the_newer_ones() ->
     newer = ["compaction_end"]
     assert kinds(e.CompactionEnd("manual", RESULT, False, False)) == {
         **{name: [] for name in NAMES},
+        "default": newer,
         "1.5": newer,
         "0.73": newer,
     }
+    assert kinds(e.CompactionStart("manual"))["default"] == ["compaction_start"]
 
 
 def test_what_a_compaction_took_is_reported_in_the_default_and_the_newest_only() -> None:
@@ -306,5 +308,5 @@ def test_a_dialect_keeps_the_settings_of_a_group_that_the_next_one_does_not_chan
     newer, older = dialects.find("1.5").defaults["compat"], dialects.find("0.73").defaults["compat"]
     assert newer["steerAfter"] == older["steerAfter"] == "turn"
     assert (newer["streamingUntil"], older["streamingUntil"]) == ("settled", "end")
-    oldest = {"statsOf": "conversation", "saveLoweredLevel": True, "retrySuccess": "run"}
+    oldest = {"statsOf": "conversation", "sessionFolder": "start", "saveLoweredLevel": True, "retrySuccess": "run"}
     assert dialects.find("2026-01").defaults["compat"] == oldest

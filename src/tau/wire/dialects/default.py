@@ -20,11 +20,19 @@ from tau.wire.dialect import OMITTED, Dialect, Form, form, without
 SentDelta: Any = reduce(or_, (kind for kind in get_args(deltas.AnyDelta) if kind is not deltas.Failure))
 MessageUpdate = derive_record(e.MessageUpdate, types={"assistant_message_event": SentDelta})
 AutoCompactionStart = derive_record(
-    e.CompactionStart, tag="auto_compaction_start", types={"reason": Literal["threshold", "overflow"]}
+    e.CompactionStart,
+    name="AutoCompactionStart",
+    tag="auto_compaction_start",
+    types={"reason": Literal["threshold", "overflow"]},
 )
 Compacted = derive_record(e.CompactionResult, without=("timestamp", "first_kept_entry_index"))
+CompactionEnd = derive_record(e.CompactionEnd, types={"result": Compacted | None})
 AutoCompactionEnd = derive_record(
-    e.CompactionEnd, tag="auto_compaction_end", without=("reason",), types={"result": Compacted | None}
+    e.CompactionEnd,
+    name="AutoCompactionEnd",
+    tag="auto_compaction_end",
+    without=("reason",),
+    types={"result": Compacted | None},
 )
 
 
@@ -42,19 +50,27 @@ def without_failure(kind: type[e.Event]) -> Form:
     return Form((kind,), lambda event: ())
 
 
-def _start(event: e.CompactionStart) -> Sequence[e.Event]:
-    return () if event.reason == "manual" else (AutoCompactionStart(event.reason),)
+def compaction_end(kind: Any, result: Any) -> Form:
+    """Events for all compactions, with results of type `result`."""
+    made = result_as(result)
+    names = kind.__struct_fields__
 
-
-def auto_compaction_end(kind: Any, result: Callable[[Any], Any]) -> Form:
-    """Events only for automatic compactions: a client that requested one gets its result in the response."""
-
-    def end(event: e.CompactionEnd) -> Sequence[e.Event]:
-        if event.reason == "manual":
-            return ()
-        return (kind(result(event.result), event.aborted, event.will_retry, event.error_message),)
+    def end(event: e.CompactionEnd) -> Sequence[Any]:
+        values = [getattr(event, name) for name in names]
+        return (kind(*[made(value) for value in values]),)
 
     return Form((kind,), end)
+
+
+def by_reason(manual: Form, automatic: Form) -> Form:
+    """Different events for compactions that a client requested and for automatic ones.
+
+    The automatic ones have one name each: there are clients that know both names and would show a compaction twice.
+    """
+    return Form(
+        (*manual.makes, *automatic.makes),
+        lambda event: (manual if event.reason == "manual" else automatic).make(event),
+    )
 
 
 def _tool_update(event: e.ToolUpdate) -> Sequence[e.Event]:
@@ -68,8 +84,10 @@ DEFAULT = Dialect(
     pi="0.87.1",
     events={
         e.MessageUpdate: without_failure(MessageUpdate),
-        e.CompactionStart: Form((AutoCompactionStart,), _start),
-        e.CompactionEnd: auto_compaction_end(AutoCompactionEnd, result_as(Compacted)),
+        e.CompactionStart: by_reason(form(e.CompactionStart), form(AutoCompactionStart)),
+        e.CompactionEnd: by_reason(
+            compaction_end(CompactionEnd, Compacted), compaction_end(AutoCompactionEnd, Compacted)
+        ),
         e.ToolUpdate: Form((e.ToolUpdate,), _tool_update),
         e.ToolEnd: without(e.ToolEnd, "duration_ms"),
         e.EntryAppended: OMITTED,

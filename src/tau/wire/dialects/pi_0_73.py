@@ -7,9 +7,9 @@ from tau.records import events as e
 from tau.records import replies
 from tau.records.base import derive_record
 from tau.wire.dialect import NO_DATA, OMITTED, Form, form, reply_without, without
-from tau.wire.dialects.default import result_as, without_failure
+from tau.wire.dialects.default import compaction_end, result_as, without_failure
 from tau.wire.dialects.pi_1_5 import DIALECT as PI_1_5
-from tau.wire.dialects.pi_1_5 import compaction_end, unchanged
+from tau.wire.dialects.pi_1_5 import unchanged
 from tau.wire.dialects.pi_2026_03 import PlainCompacted, PlainUpdate, SentPlainDelta
 
 SentUpdate = derive_record(PlainUpdate, types={"assistant_message_event": SentPlainDelta})

@@ -17,7 +17,14 @@ from tau.records import replies
 from tau.records.base import derive_record
 from tau.records.messages import AnyMessage, Assistant, StopReason, System
 from tau.wire.dialect import Dialect, Form
-from tau.wire.dialects.default import Compacted, MessageUpdate, result_as, without_failure
+from tau.wire.dialects.default import (
+    Compacted,
+    CompactionEnd,
+    MessageUpdate,
+    compaction_end,
+    result_as,
+    without_failure,
+)
 
 Begun = derive_record(Assistant, name="AssistantBegun", types={"stop_reason": StopReason | Literal["pending"]})
 AnyBegun: Any = reduce(or_, (Begun if kind is Assistant else kind for kind in (*get_args(AnyMessage), System)))
@@ -25,21 +32,8 @@ MessageStart = derive_record(e.MessageStart, types={"message": AnyBegun})
 AnySent: Any = AnyMessage | System
 MessageEnd = derive_record(e.MessageEnd, types={"message": AnySent})
 AgentEnd = derive_record(e.AgentEnd, types={"messages": list[AnySent]})
-CompactionEnd = derive_record(e.CompactionEnd, types={"result": Compacted | None})
 NewCommand = derive_record(replies.SlashCommand, without=("location", "path"))
 NewCommands = derive_record(replies.SlashCommands, types={"commands": list[NewCommand]})  # type: ignore[valid-type]
-
-
-def compaction_end(kind: Any, result: Any) -> Form:
-    """Events for all compactions, with results of type `result`."""
-    made = result_as(result)
-    names = kind.__struct_fields__
-
-    def end(event: e.CompactionEnd) -> Sequence[Any]:
-        values = [getattr(event, name) for name in names]
-        return (kind(*[made(value) for value in values]),)
-
-    return Form((kind,), end)
 
 
 def _message_start(event: e.MessageStart) -> Sequence[Any]:

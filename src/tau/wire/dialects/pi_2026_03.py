@@ -11,7 +11,16 @@ from tau.records import deltas, replies
 from tau.records import events as e
 from tau.records.base import UNSET, UnsetType, derive_record, replace
 from tau.wire.dialect import NO_DATA, OMITTED, Form, form, reply_without, without
-from tau.wire.dialects.default import DEFAULT, AutoCompactionEnd, Compacted, SentDelta, auto_compaction_end, result_as
+from tau.wire.dialects.default import (
+    DEFAULT,
+    AutoCompactionEnd,
+    AutoCompactionStart,
+    Compacted,
+    SentDelta,
+    by_reason,
+    compaction_end,
+    result_as,
+)
 
 PlainCallStart = derive_record(deltas.ToolCallStart, without=("id", "tool_name"))
 SentPlainDelta: Any = reduce(
@@ -49,7 +58,8 @@ DIALECT = DEFAULT.derive(
         e.AgentEnd: without(e.AgentEnd, "will_retry"),
         e.MessageUpdate: form(PlainUpdate),
         e.AgentSettled: OMITTED,
-        e.CompactionEnd: auto_compaction_end(PlainCompactionEnd, result_as(PlainCompacted)),
+        e.CompactionStart: by_reason(OMITTED, form(AutoCompactionStart)),
+        e.CompactionEnd: by_reason(OMITTED, compaction_end(PlainCompactionEnd, PlainCompacted)),
         e.QueueUpdate: OMITTED,
     },
     replies={
