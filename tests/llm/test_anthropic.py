@@ -330,6 +330,11 @@ def test_later_counts_replace_earlier_ones_where_they_are_given() -> None:
     assert read([BEGIN, *finish(input_tokens=11)]).told[-1].message.usage == Usage(11, 1, 3, 0, 15)
 
 
+def test_tokens_of_thinking_are_part_of_the_output() -> None:
+    usage = {"output_tokens": 5, "output_tokens_details": {"thinking_tokens": 4}}
+    assert read([BEGIN, *finish(**usage)]).told[-1].message.usage == Usage(10, 5, 3, 0, 18, reasoning=4)
+
+
 def test_blocks_and_events_of_a_newer_api_are_passed_over() -> None:
     reading = read(
         [

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from support.loop_kit import assistant, call, user
+from support.loop_kit import assistant, call, for_model, user
 from support.readers.google import HALF, MODEL, chunk
 from support.recorded_streams import BASH, CALLS, Reading, asking, fails, sse
 from tau.errors import ModelError
 from tau.llm import google as api
 from tau.llm.google import conversation
 from tau.llm.types import CallOptions, ModelContext, ModelRequest
-from tau.records.base import replace
+from tau.records.base import UNSET, replace
 from tau.records.messages import Image, Text, Thinking, ToolCall, ToolResult, Usage, User
 from tau.records.models import Model, ThinkingLevel
 
@@ -148,10 +148,34 @@ def test_only_what_is_base64_is_a_signature(signature: str, sent: bool) -> None:
     assert ("thoughtSignature" in turn["parts"][0]) is sent
 
 
-def test_newer_models_get_a_signature_for_every_call() -> None:
-    said = assistant(ToolCall("1", "ls", {}, "c2ln"), ToolCall("2", "ls", {}))
+@pytest.mark.parametrize(
+    ("signatures", "sent"),
+    [
+        (["c2ln", UNSET], ["c2ln", None]),
+        (["c2ln", "c2lnMg=="], ["c2ln", "c2lnMg=="]),
+        ([UNSET, UNSET], ["skip_thought_signature_validator", None]),
+    ],
+)
+def test_the_first_of_parallel_calls_needs_a_signature_for_newer_models(signatures: list[Any], sent: list[Any]) -> None:
+    said = assistant("ok", *(ToolCall(str(at), "ls", {}, signature) for at, signature in enumerate(signatures)))
     (turn,) = wire_messages(said, model=NEWER)
-    assert [part["thoughtSignature"] for part in turn["parts"]] == ["c2ln", "skip_thought_signature_validator"]
+    assert [part.get("thoughtSignature") for part in turn["parts"]] == [None, *sent]
+
+
+def test_ids_that_google_gave_go_back_and_others_do_not() -> None:
+    call = {"name": "ls", "args": {}}
+    given = [{"functionCall": {**call, "id": "i1"}}, {"functionCall": call}, {"functionCall": {**call, "id": "i2"}}]
+    said = Reading(api, NEWER, [chunk(*given, finish="STOP")]).end().done.message
+    results = [ToolResult(call.id, "ls", [Text("a")]) for call in said.tool_calls]
+    sent = wire_messages(*for_model([said, *results], NEWER), model=NEWER)
+    assert [_ids(turn) for turn in sent] == [["i1", None, "i2"]] * 2
+    other = replace(NEWER, id="gemini-4-pro")
+    assert [_ids(turn) for turn in wire_messages(*for_model([said, *results], other), model=other)] == [[None] * 3] * 2
+
+
+def _ids(turn: dict[str, Any]) -> list[str | None]:
+    """The ids of the calls or results of a turn."""
+    return [(part.get("functionCall") or part["functionResponse"]).get("id") for part in turn["parts"]]
 
 
 def test_other_models_behind_this_api_get_ids() -> None:
@@ -281,6 +305,7 @@ def test_parts_of_a_newer_api_are_passed_over() -> None:
             {"promptTokenCount": 10, "toolUsePromptTokenCount": 1, "cachedContentTokenCount": 4},
             Usage(7, 0, 4, 0, 11, reasoning=0),
         ),
+        ({"promptTokenCount": 3, "cachedContentTokenCount": 4}, Usage(0, 0, 3, 0, 3, reasoning=0)),
         ({"promptTokenCount": "many"}, Usage(reasoning=0)),
         ("none", Usage()),
     ],

@@ -14,8 +14,8 @@ from tau.llm.compat import Compat, compat
 from tau.llm.openai_chat import conversation
 from tau.llm.types import CallOptions, ModelContext, ModelRequest
 from tau.records.base import encode, replace
-from tau.records.messages import Image, Text, Thinking, ToolCall, ToolResult, Usage, User
-from tau.records.models import Model, ThinkingLevel
+from tau.records.messages import Image, Text, Thinking, ToolCall, ToolResult, Usage, UsageCost, User
+from tau.records.models import Model, Price, ThinkingLevel
 
 PICTURE = Image("QUJD", "image/png")
 URL = {"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD"}}
@@ -579,7 +579,31 @@ def test_a_stop_with_calls_is_for_the_calls() -> None:
             },
             Usage(3, 5, 4, 3, 15, reasoning=0),
         ),
-        ({"prompt_tokens": 1, "prompt_tokens_details": {"cached_tokens": 4}}, Usage(0, 0, 4, 0, 4, reasoning=0)),
+        # Azure with Grok: more tokens from the cache than the prompt has.
+        ({"prompt_tokens": 1, "prompt_tokens_details": {"cached_tokens": 4}}, Usage(0, 0, 1, 0, 1, reasoning=0)),
+        (
+            {"prompt_tokens": 9, "prompt_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 8}},
+            Usage(0, 0, 4, 5, 9, reasoning=0),
+        ),
+        # xAI: the total adds reasoning to both counts, which do not include it.
+        (
+            {
+                "prompt_tokens": 12,
+                "completion_tokens": 2,
+                "total_tokens": 354,
+                "completion_tokens_details": {"reasoning_tokens": 340},
+            },
+            Usage(12, 342, 0, 0, 354, reasoning=340),
+        ),
+        (
+            {
+                "prompt_tokens": 12,
+                "completion_tokens": 342,
+                "total_tokens": 354,
+                "completion_tokens_details": {"reasoning_tokens": 340},
+            },
+            Usage(12, 342, 0, 0, 354, reasoning=340),
+        ),
         ({"prompt_tokens": "many", "completion_tokens": None, "prompt_tokens_details": None}, Usage(reasoning=0)),
     ],
 )
@@ -588,6 +612,19 @@ def test_tokens_are_counted_wherever_they_are_reported(usage: dict[str, Any], co
     inside = sse({"choices": [{"delta": {}, "finish_reason": "stop", "usage": usage}]})
     assert read(chunk("stop"), last, DONE).done.message.usage == counted
     assert read(inside, DONE).done.message.usage == counted
+
+
+def test_reasoning_that_only_the_total_includes_is_charged_as_output() -> None:
+    details = {"reasoning_tokens": 1_000_000}
+    usage = {
+        "prompt_tokens": 10,
+        "completion_tokens": 0,
+        "total_tokens": 1_000_010,
+        "completion_tokens_details": details,
+    }
+    priced = replace(MODEL, provider="another", cost=Price(0, 15))
+    done = Reading(api, priced, [chunk("stop"), sse({"choices": [], "usage": usage}), DONE]).end().done
+    assert done.message.usage.cost == UsageCost(output=15, total=15)
 
 
 def test_unrequested_choices_are_ignored() -> None:

@@ -333,6 +333,18 @@ def test_an_answer_that_ran_out_of_tokens_says_so() -> None:
     assert "content_filter" in str(error) and error.transient is False
 
 
+@pytest.mark.parametrize(
+    ("details", "counted"),
+    [
+        ({"cached_tokens": 10, "cache_write_tokens": 43}, Usage(47, 5, 10, 43, 105, reasoning=0)),
+        ({"cached_tokens": 161, "cache_write_tokens": 43}, Usage(0, 5, 100, 0, 105, reasoning=0)),
+    ],
+)
+def test_tokens_of_the_cache_are_part_of_the_prompt(details: dict[str, int], counted: Usage) -> None:
+    usage = {"input_tokens": 100, "output_tokens": 5, "input_tokens_details": details}
+    assert read(*TEXT, finished(usage=usage)).done.message.usage == counted
+
+
 @pytest.mark.parametrize(("tier", "total"), [("default", 18.0), ("flex", 9.0), ("priority", 36.0), (None, 18.0)])
 def test_a_service_tier_has_its_price(tier: str | None, total: float) -> None:
     usage = {"input_tokens": 1_000_000, "output_tokens": 1_000_000}

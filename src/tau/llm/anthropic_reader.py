@@ -208,6 +208,9 @@ class Reader:
         counts = {field: token_count(sent[name]) for name, field in COUNTS.items() if sent.get(name) is not None}
         for_an_hour = as_object(sent.get("cache_creation")).get("ephemeral_1h_input_tokens")
         counts["cache_write_1h"] = self._tokens.cache_write_1h or 0 if for_an_hour is None else token_count(for_an_hour)
+        thought = as_object(sent.get("output_tokens_details")).get("thinking_tokens")
+        if thought is not None:
+            counts["reasoning"] = token_count(thought)
         self._tokens = replace(self._tokens, **counts)
 
 

@@ -121,3 +121,12 @@ def token_count(value: Any) -> int:
     if isinstance(value, float) and value.is_integer() and value < 1e15:
         value = int(value)
     return value if type(value) is int and value > 0 else 0
+
+
+def prompt_counts(prompt: int, read: int, written: int = 0) -> tuple[int, int, int]:
+    """Fresh, read and written tokens of a prompt that includes the cached ones. Some servers (Azure) count more tokens
+    as cached than the prompt has.
+    """
+    read = min(read, prompt)
+    written = min(written, prompt - read)
+    return prompt - read - written, read, written

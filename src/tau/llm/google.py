@@ -1,14 +1,14 @@
 """Gemini, through Google's own API and on Vertex AI: requests and the reader of its chunks. No I/O.
 
-A chunk is a complete response with a few more parts. Tool calls arrive complete, usually without an id, and results
-are matched by the order of the calls. The answer is complete when a finishReason and then the end of the stream have
-arrived.
+A chunk is a complete response with a few more parts. Tool calls arrive complete. Older models give them no id, and
+results are matched by the order of the calls. The answer is complete when a finishReason and then the end of the
+stream have arrived.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from itertools import groupby
 from typing import Any, Literal
 
@@ -16,7 +16,8 @@ from tau.core.agent.draft import Draft
 from tau.core.conversation.provider_messages import (
     ModelMessage,
     is_blank,
-    sends_call_ids,
+    needs_call_ids,
+    same_model,
     strip_surrogates,
     strip_surrogates_in,
 )
@@ -30,6 +31,7 @@ from tau.llm.event_fields import (
     as_objects,
     as_text,
     malformed,
+    prompt_counts,
     require_object,
     require_text,
     server_error,
@@ -52,7 +54,9 @@ from tau.records.messages import Assistant, Image, StopReason, Text, Thinking, T
 from tau.records.models import Model
 
 STOP_REASONS: dict[str, StopReason] = {"STOP": "stop", "MAX_TOKENS": "length"}
-# Placeholder for the signature that Gemini 3 requires on every call, for calls without one.
+# Stop reasons after which the same request may succeed.
+TRANSIENT_REASONS = {"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "OTHER"}
+# Placeholder for the signature that Gemini 3 requires on the first call of an answer, for calls of other models.
 UNSIGNED = "skip_thought_signature_validator"
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})+(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?|[A-Za-z0-9+/]{2,3}={1,2}")
 NO_OUTPUT = "(no tool output)"
@@ -145,15 +149,17 @@ def thinking(model: Model, options: CallOptions) -> dict[str, Any]:
 
 def conversation(messages: Iterable[ModelMessage], model: Model) -> list[dict[str, Any]]:
     sent: list[dict[str, Any]] = []
+    ids: set[str] = set()  # of the calls of the last answer, as far as they are sent
     for kind, group in groupby(messages, type):
         turn_messages = list(group)
         if kind is ToolResult:
-            sent += _results([message for message in turn_messages if isinstance(message, ToolResult)], model)
+            sent += _results([message for message in turn_messages if isinstance(message, ToolResult)], model, ids)
         for message in turn_messages:
             if isinstance(message, User):
                 sent.append({"parts": _user_parts(message.content), "role": "user"})
             elif isinstance(message, Assistant):
-                sent.append({"parts": _assistant_parts(message, model), "role": "model"})
+                ids = {call.id for call in message.tool_calls if _sends_id(call, message, model)}
+                sent.append({"parts": _assistant_parts(message, model, ids), "role": "model"})
     return [turn for turn in sent if turn["parts"]]
 
 
@@ -168,11 +174,22 @@ def _part(block: Text | Image) -> dict[str, Any]:
     return {"inlineData": {"mimeType": block.mime_type, "data": block.data}}
 
 
-def _assistant_parts(message: Assistant, model: Model) -> list[dict[str, Any]]:
-    return [part for block in message.content if (part := _assistant_part(block, model)) is not None]
+def _sends_id(call: ToolCall, message: Assistant, model: Model) -> bool:
+    """True for an id that Gemini gave, not one that was made up for a call without one (`Draft.call_id`)."""
+    made_up = re.fullmatch(rf"{re.escape(call.name)}(_\d+){{2,}}", call.id) is not None
+    return needs_call_ids(model) or (same_model(message, model) and not made_up)
 
 
-def _assistant_part(block: Text | Thinking | ToolCall, model: Model) -> dict[str, Any] | None:
+def _assistant_parts(message: Assistant, model: Model, ids: Container[str]) -> list[dict[str, Any]]:
+    parts = [part for block in message.content if (part := _assistant_part(block, ids)) is not None]
+    # Gemini 3 signs the first of parallel calls only.
+    first = next((part for part in parts if "functionCall" in part), {})
+    if first and _newer(model):
+        first.setdefault("thoughtSignature", UNSIGNED)
+    return parts
+
+
+def _assistant_part(block: Text | Thinking | ToolCall, ids: Container[str]) -> dict[str, Any] | None:
     match block:
         case Text():
             return (
@@ -187,12 +204,9 @@ def _assistant_part(block: Text | Thinking | ToolCall, model: Model) -> dict[str
             return {"text": strip_surrogates(block.thinking), "thought": True, **signed}
         case ToolCall():
             call: dict[str, Any] = {"name": block.name, "args": strip_surrogates_in(block.arguments)}
-            if sends_call_ids(model):
+            if block.id in ids:
                 call["id"] = block.id
-            signed = _signature_field(block.thought_signature)
-            if not signed and _newer(model):
-                signed = {"thoughtSignature": UNSIGNED}
-            return {"functionCall": call, **signed}
+            return {"functionCall": call, **_signature_field(block.thought_signature)}
 
 
 def _signature_field(signature: Any) -> dict[str, str]:
@@ -204,7 +218,7 @@ def _newer(model: Model) -> bool:
     return any(pattern.search(model.id) for pattern, _ in LEVELS)
 
 
-def _results(messages: Sequence[ToolResult], model: Model) -> list[dict[str, Any]]:
+def _results(messages: Sequence[ToolResult], model: Model, ids: Container[str]) -> list[dict[str, Any]]:
     """All results of one turn, and images that older models accept only outside of them."""
     nested = _newer(model)
     responses, images = [], []
@@ -216,7 +230,7 @@ def _results(messages: Sequence[ToolResult], model: Model) -> list[dict[str, Any
             "name": message.tool_name,
             "response": {"error" if message.is_error else "output": output},
         }
-        if sends_call_ids(model):
+        if message.tool_call_id in ids:
             response["id"] = message.tool_call_id
         if result_images and nested:
             response["parts"] = result_images
@@ -254,9 +268,7 @@ class Reader:
             self._draft.ends_blocks_on.add("error")
             raise ModelError("The stream ended before a finishReason came.", transient=True)
         if self._stop not in STOP_REASONS:
-            raise ModelError(
-                f"Unhandled stop reason: {self._stop}", transient=self._stop in ("MALFORMED_FUNCTION_CALL", "OTHER")
-            )
+            raise ModelError(f"Unhandled stop reason: {self._stop}", transient=self._stop in TRANSIENT_REASONS)
         reason = STOP_REASONS[self._stop]
         if reason == "stop" and self._draft.call_count:
             reason = "toolUse"
@@ -325,11 +337,11 @@ class Reader:
         """Cached tokens are part of the prompt; thoughts are not part of the candidates."""
         if not isinstance(usage, dict):
             return
-        read = token_count(usage.get("cachedContentTokenCount"))
         prompt = token_count(usage.get("promptTokenCount")) + token_count(usage.get("toolUsePromptTokenCount"))
         thought = token_count(usage.get("thoughtsTokenCount"))
         output = token_count(usage.get("candidatesTokenCount")) + thought
-        self._draft.set_usage(usage=Usage(max(0, prompt - read), output, read, reasoning=thought))
+        fresh, read, _ = prompt_counts(prompt, token_count(usage.get("cachedContentTokenCount")))
+        self._draft.set_usage(usage=Usage(fresh, output, read, reasoning=thought))
 
 
 API = HttpApi(request, Reader)

@@ -24,6 +24,7 @@ from tau.llm.event_fields import (
     as_text,
     malformed,
     optional_text,
+    prompt_counts,
     require_object,
     require_text,
     server_error,
@@ -254,7 +255,9 @@ class Reader:
                     break
 
     def _count(self, usage: Any) -> None:
-        """The last count wins. Cached tokens are part of prompt_tokens, reasoning of completion_tokens."""
+        """The last count wins. Cached tokens are part of prompt_tokens, reasoning of completion_tokens, except for
+        servers whose total adds reasoning to both (xAI).
+        """
         if not isinstance(usage, dict):
             return
         details = as_object(usage.get("prompt_tokens_details"))
@@ -263,10 +266,11 @@ class Reader:
             or token_count(usage.get("prompt_cache_hit_tokens"))  # DeepSeek
             or token_count(usage.get("cached_tokens"))  # Moonshot
         )
-        written = token_count(details.get("cache_write_tokens"))
-        fresh = max(0, token_count(usage.get("prompt_tokens")) - read - written)
+        prompt, output = token_count(usage.get("prompt_tokens")), token_count(usage.get("completion_tokens"))
+        fresh, read, written = prompt_counts(prompt, read, token_count(details.get("cache_write_tokens")))
         thought = token_count(as_object(usage.get("completion_tokens_details")).get("reasoning_tokens"))
-        output = token_count(usage.get("completion_tokens"))
+        if token_count(usage.get("total_tokens")) == prompt + output + thought:
+            output += thought
         self._draft.set_usage(usage=Usage(fresh, output, read, written, reasoning=thought))
 
 

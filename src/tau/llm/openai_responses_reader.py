@@ -22,6 +22,7 @@ from tau.llm.event_fields import (
     as_text,
     dispatch,
     optional_text,
+    prompt_counts,
     require_object,
     require_text,
     server_error,
@@ -255,12 +256,13 @@ class Reader:
         usage = response.get("usage")
         if not isinstance(usage, dict):
             return
-        cached = token_count(as_object(usage.get("input_tokens_details")).get("cached_tokens"))
-        fresh = max(0, token_count(usage.get("input_tokens")) - cached)
+        details = as_object(usage.get("input_tokens_details"))
+        read, written = token_count(details.get("cached_tokens")), token_count(details.get("cache_write_tokens"))
+        fresh, read, written = prompt_counts(token_count(usage.get("input_tokens")), read, written)
         times = TIERS.get(as_text(response.get("service_tier")), 1)
         thought = token_count(as_object(usage.get("output_tokens_details")).get("reasoning_tokens"))
         output = token_count(usage.get("output_tokens"))
-        self._draft.set_usage(usage=Usage(fresh, output, cached, reasoning=thought), times=times)
+        self._draft.set_usage(usage=Usage(fresh, output, read, written, reasoning=thought), times=times)
 
 
 def _final_content(item: Item, output: Sequence[dict[str, Any]]) -> dict[str, Any] | None:

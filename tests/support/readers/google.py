@@ -98,12 +98,12 @@ CASE = ReaderCase(
     half=HALF,
     finish=lambda reason: [chunk(finish=reason)],
     reasons={"STOP": "stop", "MAX_TOKENS": "length"},
-    refused=["SAFETY", "RECITATION", "MALFORMED_FUNCTION_CALL", "PROHIBITED_CONTENT", "ZORK"],
+    refused=["SAFETY", "RECITATION", "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "PROHIBITED_CONTENT", "ZORK"],
     overloaded=[
         sse({"error": {"code": 503, "message": "Overloaded", "status": "UNAVAILABLE"}}),
         sse({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}, "error"),
     ],
     malformed=MALFORMED,
     tolerated=TOLERATED,
-    tried_again=["MALFORMED_FUNCTION_CALL"],
+    tried_again=["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL"],
 )

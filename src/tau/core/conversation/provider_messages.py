@@ -266,13 +266,16 @@ def _response_id(id: str, model: Model, same: bool, attempt: int) -> str:
 
 
 def _google_id(id: str, model: Model, same: bool, attempt: int) -> str:
-    """Gemini matches calls and results by their order; other models behind this API use ids."""
-    if sends_call_ids(model):
+    """Gemini gets back the ids that it gave; other models behind this API need their format."""
+    if needs_call_ids(model):
         return _plain_id(id, model, same, attempt)
     return _limit_length(id, max(len(id), 1) + 8, attempt)
 
 
-def sends_call_ids(model: Model) -> bool:
+def needs_call_ids(model: Model) -> bool:
+    """True for the models behind Google's APIs that need an id for every call. Gemini also matches calls and results
+    by their order.
+    """
     return model.id.startswith(("claude-", "gpt-oss-"))
 
 
