@@ -207,6 +207,12 @@ def test_arguments_of_a_call_are_checked_before_the_server_gets_them(tmp_path: P
     done = tau_mcp("call", "demo", "echo", '{"text": ["a"]}')
     assert (done.returncode, done.stderr) == (2, "demo: the arguments do not fit echo: text: must be string")
     assert "tools/call" not in journal.read_text()
+    entry["demo"] = server_entry(schemas={"echo": {"type": "object", "additionalProperties": False}})
+    (tmp_path / "agent" / "mcp.json").write_text(json.dumps({"mcpServers": entry}))
+    unknown = tau_mcp("call", "demo", "echo", '{"x": 1}')
+    assert (unknown.returncode, unknown.stderr) == (2, "demo: the arguments do not fit echo: x: unknown field")
+    entry["demo"] = server_entry(tools=["echo", "reject"])
+    (tmp_path / "agent" / "mcp.json").write_text(json.dumps({"mcpServers": entry}))
     assert tau_mcp("call", "demo", "reject").stderr.startswith("Error: demo: ")
 
 

@@ -132,9 +132,69 @@ def test_arguments_that_are_no_object_are_refused(sent: Any) -> None:
     assert check_arguments(BASH, sent) == ({}, ["root: must be object"])
 
 
-def test_unknown_arguments_pass_unless_the_tool_wants_none() -> None:
+def test_an_unknown_argument_is_a_problem_where_the_schema_allows_none() -> None:
     assert check_arguments({"type": "object", "properties": {}}, {"y": 1}) == ({"y": 1}, [])
-    assert check_arguments({"type": "object", "properties": {}, "additionalProperties": False}, {"y": 1}) == ({}, [])
+    strict = {"type": "object", "properties": {"x": {}}, "additionalProperties": False}
+    assert check_arguments(strict, {"x": 1, "y": 1})[1] == ["y: unknown field"]
+    assert check_arguments(tool(**strict), {"x": {"y": None}})[1] == ["x/y: unknown field"]
+    assert validate(strict, {"y": 1})[1] == ["y: unknown field"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "sent", "expected"),
+    [
+        ({"type": "string"}, 5, "5"),
+        ({"type": "string"}, 2.0, "2"),
+        ({"type": "string"}, 2.5, "2.5"),
+        ({"type": "string"}, True, "true"),
+        ({"type": "number"}, True, 1),
+        ({"type": "integer"}, "true", 1),
+        ({"type": "boolean"}, 1, True),
+        ({"type": "boolean"}, 0, False),
+        ({"type": "array"}, "x", ["x"]),
+        ({"type": "array"}, "[1]", [1]),
+        ({"type": "array"}, {"a": 1}, [{"a": 1}]),
+        ({"type": "array", "items": {"type": "string"}}, 5, ["5"]),
+        ({"type": "array", "items": {"type": "string"}}, "2.50", ["2.50"]),
+        ({"type": "array", "items": {"type": "integer"}}, ["1", True], [1, 1]),
+        ({"type": ["string", "integer"]}, 2.5, "2.5"),
+        ({"type": ["array", "null"]}, '["a"]', ["a"]),
+        ({"anyOf": [{"type": "null"}, {"type": "string"}]}, 5, "5"),
+        ({"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "string"}]}, "x", "x"),
+        ({"type": "string", "enum": ["1"]}, 1, "1"),
+    ],
+)
+def test_tools_of_servers_get_the_plain_conversions_of_pi(schema: dict[str, Any], sent: Any, expected: Any) -> None:
+    converted, problems = check_arguments(tool(**schema), {"x": sent}, convert=True)
+    assert not problems
+    assert repr(converted) == repr({"x": expected})  # 1 is not True
+
+
+@pytest.mark.parametrize(
+    ("kind", "sent"),
+    [
+        *(("string", value) for value in (None, ["a"], {})),
+        *(("number", value) for value in (None, "", "x", [5])),
+        *(("integer", value) for value in (2.5, "2.5", None)),
+        *(("boolean", value) for value in (2, "yes", "1", None)),
+        *(("object", value) for value in (5, "[1]", ["a"])),
+        ("array", None),
+    ],
+)
+def test_a_conversion_that_would_lose_something_is_not_made(kind: str, sent: Any) -> None:
+    assert check_arguments(tool(type=kind), {"x": sent}, convert=True)[1] == [f"x: must be {kind}"]
+
+
+def test_a_default_stands_for_a_required_argument_of_a_tool_of_a_server() -> None:
+    schema = tool(type="string", default="png")
+    assert check_arguments(schema, {}, convert=True) == ({"x": "png"}, [])
+    assert check_arguments(schema, {"x": None}, convert=True) == ({"x": "png"}, [])
+    assert check_arguments(schema, {"x": "jpeg"}, convert=True) == ({"x": "jpeg"}, [])
+    assert check_arguments(schema, {})[1] == ["x: must have required property 'x'"]
+    nullable = tool(type=["string", "null"], default="png")
+    assert check_arguments(nullable, {"x": None}, convert=True) == ({"x": None}, [])
+    senseless = tool(type="string", default={})
+    assert check_arguments(senseless, {}, convert=True)[1] == ["x: must have required property 'x'"]
 
 
 def test_the_model_is_shown_what_it_sent() -> None:

@@ -42,6 +42,16 @@ def test_results_of_every_kind_reach_the_model(tmp_path: Path, era: str) -> None
     assert run.states == [("s", "starting"), ("s", "ready")]
 
 
+def test_arguments_are_converted_and_filled_in_and_unknown_ones_refused(tmp_path: Path) -> None:
+    properties = {"path": {"type": "array", "items": {"type": "string"}}, "kind": {"type": "string", "default": "png"}}
+    schema = {"type": "object", "properties": properties, "required": ["kind"], "additionalProperties": False}
+    entry = server_entry(tools=["shot"], schemas={"shot": schema})
+    calls = [("mcp__s__shot", arguments) for arguments in ({"path": 5}, {"dryRum": True})]
+    good, wrong = asyncio.run(results(tmp_path, {"s": entry}, *calls)).called
+    assert json.loads(good.text) == {"name": "shot", "arguments": {"path": ["5"], "kind": "png"}}
+    assert wrong.is_error and "dryRum: unknown field" in wrong.text
+
+
 @pytest.mark.parametrize("text", [{"text": "short"}, {}], ids=["with text", "without"])
 def test_large_structured_content_and_metadata_are_in_files_instead_of_the_details(
     tmp_path: Path, text: dict[str, str]

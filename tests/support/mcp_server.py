@@ -174,7 +174,7 @@ class Server:
 
     def tool(self, name: str) -> dict[str, Any]:
         text, properties = DESCRIPTIONS.get(name, (self.options.get("description", f"Does {name}."), {}))
-        schema = {"type": "object", "properties": properties}
+        schema = self.options.get("schemas", {}).get(name, {"type": "object", "properties": properties})
         hints = {"annotations": {"readOnlyHint": True}} if name == "echo" else {}
         return {"name": name, "description": text + self.extra_description, "inputSchema": schema, **hints}
 

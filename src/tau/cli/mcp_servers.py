@@ -171,7 +171,7 @@ async def _call(program: McpProgram, config: ServerConfig, tool: str, arguments:
         definition = next((one for one in tools if one.name == tool), None)
         if definition is None:
             raise McpError(f"There is no tool {tool}. It has: {', '.join(one.name for one in tools)}")
-        checked, problems = check_arguments(checked_schema(definition), arguments)
+        checked, problems = check_arguments(checked_schema(definition), arguments, convert=True)
         if problems:
             raise UsageError(f"{config.name}: the arguments do not fit {tool}: {'; '.join(problems)}")
         options = RequestOptions(config.timeout, config.max_timeout, schema=definition.input_schema)

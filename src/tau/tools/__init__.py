@@ -194,8 +194,8 @@ class Tool(Value):
     """A tool. `snippet` is its line in the system prompt, `guidelines` are added to the prompt if the tool is active.
 
     `parameters` is the schema that models are shown. A tool that accepts more than it shows returns from `schema_for`
-    the schema against which given arguments are validated. `prepare` changes given arguments before that. A
-    `sequential` tool never runs at the same time as others.
+    the schema against which given arguments are validated. `converts`: plain conversions and defaults make arguments
+    fit. `prepare` changes given arguments before that. A `sequential` tool never runs at the same time as others.
     """
 
     name: str
@@ -205,5 +205,6 @@ class Tool(Value):
     run: Callable[[dict[str, Any], ToolContext], Awaitable[Outcome]]
     guidelines: tuple[str, ...] = ()
     schema_for: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+    converts: bool = False
     prepare: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]] | None = None
     sequential: bool = False

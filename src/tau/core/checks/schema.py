@@ -1,9 +1,10 @@
 """Validate a value against a JSON schema: arguments of tool calls and structured output.
 
-Models send numbers as strings and null for optional properties: both are corrected on a copy. Nothing is ever
-converted to a string: a command that was not meant as one must not run. All problems are collected, so that a model
-can fix them in one attempt. Where several schemas match, one that accepts the value unchanged is preferred to one
-that coerces it.
+Models send numbers as strings and null for optional properties: both are corrected on a copy. Nothing is converted
+to a string: a command that was not meant as one must not run. With `convert`, for tools of MCP servers, the
+conversions of pi that lose nothing are made as well, and defaults stand for required properties that are missing.
+All problems are collected, so that a model can fix them in one attempt. Where several schemas match, one that accepts
+the value unchanged is preferred to one that coerces it.
 
 CHECKED_KEYWORDS lists the supported keywords. The schema of a tool may use others, which are not checked; call
 `schema_problems` first to reject a schema with unsupported keywords. `format` is checked for arguments of tools only:
@@ -55,11 +56,11 @@ ANNOTATION_KEYWORDS = {"title", "description", "default", "examples", "deprecate
 ANNOTATION_KEYWORDS |= {"format", "discriminator", "$schema", "$id", "$comment", "contentEncoding", "contentMediaType"}
 
 
-def check_arguments(schema: Schema, arguments: Any) -> tuple[dict[str, Any], list[str]]:
+def check_arguments(schema: Schema, arguments: Any, *, convert: bool = False) -> tuple[dict[str, Any], list[str]]:
     """Validate arguments. Return the coerced arguments and the problems, one line each."""
     problems: list[str] = []
     try:
-        value = _Validator(schema, formats=True).fit(schema, arguments, "", problems)
+        value = _Validator(schema, formats=True, convert=convert).fit(schema, arguments, "", problems)
     except (TypeError, AttributeError, LookupError, ArithmeticError) as error:  # a keyword with a value of a wrong type
         return {}, [f"root: the schema of this tool is invalid: {error}"]
     return (value if isinstance(value, dict) else {}), problems
@@ -100,10 +101,11 @@ def _indented(arguments: Any) -> str:
 class _Validator:
     """Validates one value; keeps the whole schema for references."""
 
-    def __init__(self, root: Schema, *, formats: bool = False) -> None:
-        """`formats`: also check the keyword `format`."""
+    def __init__(self, root: Schema, *, formats: bool = False, convert: bool = False) -> None:
+        """`formats`: also check the keyword `format`. `convert`: see the docstring of the module."""
         self._root = root
         self._formats = formats
+        self._convert = convert
         self._depth = 0
         self._steps = 0
 
@@ -140,6 +142,8 @@ class _Validator:
             return value
         kind = schema.get("type")
         value = _coerce_value(kind, value)
+        if self._convert and kind is not None and not _has_type(kind, value):
+            value = _converted(kind, value)
         if kind is not None and not _has_type(kind, value):
             problems.append(f"{path or 'root'}: must be {kind if isinstance(kind, str) else ' or '.join(kind)}")
             return value
@@ -158,11 +162,17 @@ class _Validator:
         others = schema.get("additionalProperties", True)
         fitted: dict[str, Any] = {}
         for name in required:
-            if name not in value:
+            if name in value and (value[name] is not None or self._takes_null(properties.get(name))):
+                continue
+            if self._has_default(properties.get(name)):
+                value = {**value, name: properties[name]["default"]}
+            elif name not in value:
                 problems.append(f"{_join(path, name)}: must have required property '{name}'")
         for name, item in value.items():
             if name not in properties:
-                if others is not False:  # properties that are not allowed are dropped
+                if others is False:
+                    problems.append(f"{_join(path, name)}: unknown field")
+                else:
                     fitted[name] = self.fit(others, item, _join(path, name), problems)
                 continue
             if item is None and name not in required and not self._takes_null(properties[name]):
@@ -200,6 +210,14 @@ class _Validator:
             closest: list[str] = max(rejected, key=_depth)
             problems += closest
         return value
+
+    def _has_default(self, schema: Any) -> bool:
+        """True if a default of the schema stands for a missing value; one that does not fit does not."""
+        if not self._convert or not isinstance(schema, dict) or "default" not in schema:
+            return False
+        problems: list[str] = []
+        self.fit(schema, schema["default"], "", problems)
+        return not problems
 
     def _takes_null(self, schema: Any) -> bool:
         """True if the schema constrains the type and accepts null."""
@@ -396,9 +414,27 @@ def _coerce_value(kind: Any, value: Any) -> Any:
         return value == "true"
     if kind in ("array", "object"):
         try:
-            return parse(value.encode("utf-8", "surrogatepass"), MAX_RECEIVED_NESTING)
+            parsed = parse(value.encode("utf-8", "surrogatepass"), MAX_RECEIVED_NESTING)
         except BadRecord:
             return value
+        return parsed if _has_type(kind, parsed) else value
+    return value
+
+
+def _converted(kind: Any, value: Any) -> Any:
+    """A value of another type as one of `kind`, in the conversions of pi 1.5 that lose nothing; else unchanged."""
+    for name in kind if isinstance(kind, list) else [kind]:
+        if _has_type(name, coerced := _coerce_value(name, value)):
+            return coerced
+        if name == "string" and isinstance(value, bool | int | float):
+            number = int(value) if isinstance(value, float) and value.is_integer() else value
+            return json.dumps(number)
+        if name in ("number", "integer") and (isinstance(value, bool) or value in ("true", "false")):
+            return int(value in (True, "true"))
+        if name == "boolean" and isinstance(value, int | float) and value in (0, 1):
+            return bool(value)
+        if name == "array" and value is not None:
+            return [value]
     return value
 
 

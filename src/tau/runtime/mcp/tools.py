@@ -71,6 +71,7 @@ def server_tool(servers: Servers, server: McpServer, offered: OfferedTool) -> To
         parameters=definition.input_schema,
         run=run,
         schema_for=lambda arguments: checked_schema(definition),
+        converts=True,
     )
 
 

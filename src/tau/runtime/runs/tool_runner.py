@@ -282,5 +282,5 @@ def _checked_arguments(tool: Tool, given: dict[str, Any]) -> dict[str, Any] | Ou
     from tau.core.checks.schema import check_arguments, validation_error
 
     schema = tool.schema_for(given) if tool.schema_for else tool.parameters
-    arguments, problems = check_arguments(schema, given)
+    arguments, problems = check_arguments(schema, given, convert=tool.converts)
     return invalid_call(validation_error(tool.name, problems, given)) if problems else arguments
