@@ -56,15 +56,16 @@ def test_workers_that_do_not_see_each_other_leave_each_others_work_trees_alone(t
             *({**task, "id": f"fast{number}", "needs": {"fast": True}} for number in range(8)),
         ]
     )
-    process = fleet.start(
+    flags = (
         *("--concurrency", "8", "--worker", worker_elsewhere(tmp_path / "one", f"{WORKER} --label slow=true")),
         *("--worker", worker_elsewhere(tmp_path / "two", f"{WORKER} --label fast=true")),
     )
     done = "select 1 from result where task like 'fast%'"
-    wait_for(lambda: len(rows(fleet, done)) == 8 and len(list(tmp_path.glob("waits-*"))) == 4)
-    subprocess.run(["git", "worktree", "prune"], cwd=repo, check=True)
-    go.touch()
-    assert process.wait(60) == 0
+    with fleet.running(*flags) as process:
+        wait_for(lambda: len(rows(fleet, done)) == 8 and len(list(tmp_path.glob("waits-*"))) == 4)
+        subprocess.run(["git", "worktree", "prune"], cwd=repo, check=True)
+        go.touch()
+        assert process.wait(60) == 0
     assert {result["patch"]["files"] for result in fleet.results().values()} == {1}
     assert trees(repo) == [str(repo)]
 
@@ -82,10 +83,11 @@ def test_fleets_with_the_same_tasks_and_the_same_folder_for_workers_do_not_meet(
             for number, kind in enumerate(("worktree", "worktree", "clone", "copy"))
         )
         fleets.append(fleet)
-    running = [fleet.start("--worker", f"{WORKER} --root {tmp_path}/root") for fleet in fleets]
-    wait_for(lambda: len(list(tmp_path.glob("*-*"))) == 8, "the fleets do not work beside each other")
-    go.touch()
-    assert [process.wait(60) for process in running] == [0, 0]
+    flags = ("--worker", f"{WORKER} --root {tmp_path}/root")
+    with fleets[0].running(*flags) as first, fleets[1].running(*flags) as second:
+        wait_for(lambda: len(list(tmp_path.glob("*-*"))) == 8, "the fleets do not work beside each other")
+        go.touch()
+        assert [process.wait(60) for process in (first, second)] == [0, 0]
     for fleet in fleets:
         found = {(result["text"], result["patch"]["files"]) for result in fleet.results().values()}
         assert found == {(fleet.folder.name, 1)}
@@ -104,11 +106,11 @@ def test_what_killed_workers_leave_in_a_repository_is_removed_and_nothing_else(t
     fleet.tasks({"id": f"t{number}", "repo": str(repo), "setup": wait} for number in range(2))
     pid = tmp_path / "pid"
     command = f"sh -c {shlex.quote(f'test -e {pid} || echo $$ > {pid}; exec {WORKER} $@')} sh"
-    process = fleet.start("--worker", worker_elsewhere(tmp_path / "one", command))
-    wait_for(lambda: len(list(tmp_path.glob("waits-*"))) == 2)
-    os.kill(int(pid.read_text()), 9)
-    go.touch()
-    assert process.wait(60) == 0
+    with fleet.running("--worker", worker_elsewhere(tmp_path / "one", command)) as process:
+        wait_for(lambda: len(list(tmp_path.glob("waits-*"))) == 2)
+        os.kill(int(pid.read_text()), 9)
+        go.touch()
+        assert process.wait(60) == 0
     assert {result["attempt"] for result in fleet.results().values()} == {2}
     assert trees(repo) == [str(repo), str(foreign)]
 

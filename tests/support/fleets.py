@@ -8,7 +8,8 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,16 @@ class FleetRun:
         return subprocess.Popen(
             self.argv(*flags), env=self.env, cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
+
+    @contextmanager
+    def running(self, *flags: str) -> Iterator[subprocess.Popen[bytes]]:
+        """The same, killed at the end: its workers stop their agents then."""
+        process = self.start(*flags)
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
 
     def command(self, *words: str) -> subprocess.CompletedProcess[str]:
         argv = [sys.executable, "-m", "tau", "fleet", *words]
