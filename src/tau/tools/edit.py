@@ -35,6 +35,18 @@ _SEVERAL = {
     "properties": {"path": _PATH, "edits": {"anyOf": [{"type": "array", "items": _EDIT}, _EDIT]}},
     "required": ["path", "edits"],
 }
+# What extensions that wrap the tool are given: as in pi, whose extensions read `edits`.
+DEFINITION = {
+    "description": (
+        "Replace texts in a file. Each oldText must occur in the file exactly once and match it exactly, including"
+        " whitespace, before any of the edits; they must not overlap. The rest of the file does not change."
+    ),
+    "parameters": {
+        "type": "object",
+        "properties": {"path": _PATH, "edits": {"type": "array", "items": _EDIT, "description": "The replacements"}},
+        "required": ["path", "edits"],
+    },
+}
 
 
 async def run(args: dict[str, Any], context: ToolContext) -> Outcome:

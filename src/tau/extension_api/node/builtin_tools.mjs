@@ -20,7 +20,26 @@ function definition(name) {
 export function builtinTool(name, cwd, options = {}) {
   const { label, description, parameters, promptSnippet, promptGuidelines } = definition(name);
   const execute = name === "bash" ? shellTool(cwd, options) : plainTool(name, cwd, options);
-  return { name, label: label ?? name, description, parameters, promptSnippet, promptGuidelines, execute };
+  const tool = { name, label: label ?? name, description, parameters, promptSnippet, promptGuidelines, execute };
+  return name === "edit" ? { ...tool, prepareArguments: asEdits } : tool;
+}
+
+const isPair = (value) => typeof value?.oldText === "string" && typeof value.newText === "string";
+
+/** Arguments of edit in any form that models use, with the list `edits`: a single pair, a pair beside it, JSON in a string. */
+function asEdits(given) {
+  if (given === null || typeof given !== "object" || Array.isArray(given)) return given;
+  let { edits } = given;
+  if (typeof edits === "string") {
+    try {
+      const parsed = JSON.parse(edits);
+      if (Array.isArray(parsed) || isPair(parsed)) edits = parsed;
+    } catch {} // the schema refuses it
+  }
+  if (isPair(edits)) edits = [edits];
+  if (!isPair(given)) return edits === given.edits ? given : { ...given, edits };
+  const { oldText, newText, ...rest } = given;
+  return { ...rest, edits: [...(Array.isArray(edits) ? edits : []), { oldText, newText }] };
 }
 
 function plainTool(name, cwd, options) {

@@ -12,7 +12,7 @@ from tau.records.events import Outcome
 from tau.runtime.extensions.registry import current_pieces
 from tau.runtime.session.prompt_options import prompt_options
 from tau.runtime.session.session import Session
-from tau.tools import Tool
+from tau.tools import Tool, edit
 from tau.tools.registry import TOOLS
 
 
@@ -38,9 +38,15 @@ async def get_all_tools(session: Session, wanted: Nothing) -> list[dict[str, Any
 
 
 async def get_builtin_tools(session: Session, wanted: Nothing) -> list[dict[str, Any]]:
-    """tau's own tools, for extensions that wrap them."""
+    """tau's own tools, for extensions that wrap them, with the schemas of pi."""
+    others = {"edit": edit.DEFINITION}
     return [
-        {**_described(tool), "promptSnippet": tool.snippet, "promptGuidelines": list(tool.guidelines)}
+        {
+            **_described(tool),
+            **others.get(tool.name, {}),
+            "promptSnippet": tool.snippet,
+            "promptGuidelines": list(tool.guidelines),
+        }
         for tool in TOOLS.values()
     ]
 
