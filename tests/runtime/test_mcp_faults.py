@@ -6,14 +6,20 @@ import asyncio
 import json
 import resource
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from support.mcp_memory import memory_server, tool
 from support.mcp_server import server_entry
 from support.mcp_session import NEXT_PROMPT, McpRun, mcp_session, results
-from tau.runtime.mcp import session_servers
+from support.virtual_clock import leapt
+from tau.mcp.messages import McpError
+from tau.runtime.mcp import server, session_servers
+from tau.runtime.mcp.connection import RequestOptions
+from tau.runtime.mcp.tools import STARTED_AGAIN
 
 ECHO = ("mcp__s__echo", {"text": "hi"})
 
@@ -127,6 +133,70 @@ def test_a_crash_fails_its_call_once_and_the_next_call_starts_the_server_again(t
 
 
 @pytest.mark.promise("M03")
+@pytest.mark.parametrize("given_up", ["abort", "timeout"])
+def test_a_server_that_hangs_after_a_call_was_given_up_is_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given_up: str
+) -> None:
+    assert server.PING_TIMEOUT_S == 5
+    monkeypatch.setattr(server, "PING_TIMEOUT_S", 0.3)
+    journal = tmp_path / "journal"
+    entry = server_entry(tools=["wait", "pid"], journal=str(journal))
+    entry["timeout"] = 0.3 if given_up == "timeout" else 60
+    hang, pid = ("mcp__s__wait", {"seconds": 3600}), ("mcp__s__pid", {})
+
+    async def hung() -> McpRun:
+        async with mcp_session(tmp_path, {"s": entry}, hang, pid, pid) as run:
+            prompt = asyncio.ensure_future(run.prompt())
+            if given_up == "abort":
+                while not journal.exists() or '"tools/call"' not in journal.read_text():
+                    await asyncio.sleep(0.01)
+                await run.agent.abort()
+                await asyncio.wait({prompt})
+                prompt = asyncio.ensure_future(run.prompt())
+            await prompt
+            [row] = (await run.agent.mcp_servers()).servers
+            assert (row.state, row.restarts) == ("ready", 1)
+        return run
+
+    run = asyncio.run(hung())
+    first, second = run.called[-2:]
+    assert first.text == f"{STARTED_AGAIN.format('s')}\n{second.text}"
+    assert "did not answer within" in run.errors[0]
+    started = [line for line in journal.read_text().splitlines() if line.startswith("started")]
+    assert started[-1] == f"started {second.text}" and len(started) == 2
+
+
+def test_a_server_that_another_call_keeps_busy_is_not_ended() -> None:
+    busy = True
+    pings: list[str] = []
+
+    def answer(method: str, params: Mapping[str, Any]) -> Any:
+        if method == "ping":
+            pings.append(method)
+        if method == "tools/list":
+            return {"tools": [tool("t")]}
+        return None if busy else {"content": []}
+
+    async def called() -> None:
+        nonlocal busy
+        server, environment = memory_server(answer)
+        calls = [asyncio.ensure_future(server.call("tools/call", {"name": "t"}, RequestOptions(60))) for _ in range(2)]
+        while not any(message["method"] == "tools/call" for one in environment.transports for message in one.sent):
+            await asyncio.sleep(0)
+        await asyncio.sleep(1)
+        calls[0].cancel()
+        await asyncio.sleep(20)
+        assert len(pings) == 4 and server.state == "ready"
+        with pytest.raises(McpError, match="No answer within 60 s"):
+            await calls[1]
+        busy = False
+        assert await server.call("tools/call", {"name": "t"}, RequestOptions(60)) == {"content": []}
+        assert (len(environment.transports), server.restarts) == (2, 1)
+        await server.close(0)
+
+    leapt(called())
+
+
 def test_a_server_that_keeps_crashing_is_not_started_for_ever(tmp_path: Path) -> None:
     journal = tmp_path / "journal"
 

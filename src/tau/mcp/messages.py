@@ -56,6 +56,10 @@ class McpError(TauError):
         self.status = status
 
 
+class NoAnswer(McpError):
+    """The time limit of a request is over."""
+
+
 class ClientProfile(Value):
     """What tau tells servers about itself. `asks`: a user can answer elicitations."""
 

@@ -13,7 +13,7 @@ from itertools import count
 from typing import Any, Protocol
 
 from tau.mcp.definitions import Era, safe_text
-from tau.mcp.messages import MAX_INPUT_ROUNDS, ClientProfile, McpError, error_text, with_meta
+from tau.mcp.messages import MAX_INPUT_ROUNDS, ClientProfile, McpError, NoAnswer, error_text, with_meta
 from tau.records.base import BadRecord, Value
 from tau.runtime.mcp.call_timeout import CallTimeout
 from tau.runtime.mcp.transport import Outgoing, Transport
@@ -123,7 +123,7 @@ class Connection:
                         return result
                     given = {**params, **await self._inputs(result, options, limit)}
         except TimeoutError:
-            raise McpError(f"No answer within {options.timeout:g} s.") from None
+            raise NoAnswer(f"No answer within {options.timeout:g} s.") from None
         raise McpError(f"It asked for input more than {MAX_INPUT_ROUNDS} times.")
 
     async def _exchange(

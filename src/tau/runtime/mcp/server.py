@@ -5,6 +5,9 @@
 
 A start is shared by all callers that wait for it. A crash fails the requests in progress; the next request starts the
 server again, at most MAX_CRASHES times within CRASH_WINDOW_S.
+
+After an abort or a timeout of a call, a process that answers no ping within PING_TIMEOUT_S is ended, unless another
+call keeps it busy. The next request starts it again.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from typing import Any, Literal
 
 from tau.mcp.config import ServerConfig
 from tau.mcp.definitions import Listing, changed_names, changed_tools
-from tau.mcp.messages import McpError
+from tau.mcp.messages import McpError, NoAnswer
 from tau.runtime.mcp.backoff import Backoff
 from tau.runtime.mcp.connection import Connection, RequestOptions
 from tau.runtime.mcp.handshake import Connected, MakeConnection, connect, fetch_listing, stderr_of
@@ -32,6 +35,8 @@ State = Literal["cached", "starting", "ready", "needs_login", "failed", "stopped
 MAX_CRASHES = 3
 CRASH_WINDOW_S = 600.0
 STOP_GRACE_S = 2.0
+PING_TIMEOUT_S = 5.0
+HUNG = f"It did not answer within {PING_TIMEOUT_S:g} s after a call was given up, and was ended."
 REFRESH_INTERVAL_S = 0.5  # between two fetches of a list that the server says has changed
 READ_RETRY_DELAYS_S = (0.2, 1.0)  # of lists and reads; a call is never repeated
 RETRIED_STATUS = (408, 429, 500, 502, 503, 504)
@@ -48,6 +53,7 @@ class McpServer:
         self.state: State = "disabled" if not config.enabled else "cached" if listing is not None else "stopped"
         self.error = ""
         self.restarts = 0
+        self.was_ended = False  # because it hung; until the next call is told
         self.stderr = ""  # of the last process
         self._environment = environment
         self._connected: Connected | None = None
@@ -56,6 +62,7 @@ class McpServer:
         self._ending: asyncio.Future[None] | None = None  # its end
         self._crashes: deque[float] = deque()
         self._restarting = False  # who waits for a start that is cancelled now waits for the next one
+        self._checking: asyncio.Future[None] | None = None  # whether the server still answers
         self._users = 0
         self._idle: asyncio.TimerHandle | None = None
         self._idle_since = 0.0
@@ -84,6 +91,8 @@ class McpServer:
 
     async def call(self, method: str, params: Mapping[str, Any], options: RequestOptions) -> Any:
         """Send a request that may change something: once. Raises McpError."""
+        if self._checking is not None:
+            await asyncio.wait([self._checking])
         with self._in_use():
             connected = await self._connection()
             try:
@@ -109,11 +118,41 @@ class McpServer:
     async def _send(self, connected: Connected, method: str, params: Mapping[str, Any], options: RequestOptions) -> Any:
         try:
             return await connected.connection.request(method, params, options)
+        except asyncio.CancelledError:
+            self._check(connected)
+            raise
         except McpError as error:
+            if isinstance(error, NoAnswer):
+                self._check(connected)
             error.args = (self._environment.hide(self.config, str(error)),)
             if error.login:
                 self._set("needs_login", str(error))
             raise
+
+    def _check(self, connected: Connected) -> None:
+        """A call was given up. Its process is watched also if nobody calls again: it may keep a core busy."""
+        watched = self.config.transport == "stdio" and self._connected is connected
+        if watched and not self._closed and (self._checking is None or self._checking.done()):
+            self._checking = asyncio.ensure_future(self._end_if_hung(connected))
+            self._keep(self._checking)
+
+    async def _end_if_hung(self, connected: Connected) -> None:
+        options = RequestOptions(PING_TIMEOUT_S, cancellable=False)
+        while self._connected is connected:
+            try:
+                await connected.connection.request("ping", {}, options)
+            except NoAnswer:
+                if self._users or self._connected is not connected:
+                    continue
+                self.restarts += 1
+                self.was_ended = True
+                self.report(HUNG)
+                await self._disconnect(0)
+                self._set("stopped", HUNG)
+            except McpError:  # an error is an answer as well
+                return
+            else:
+                return
 
     async def _is_refused(self, connected: Connected, error: McpError) -> bool:
         """True if the server has certainly not carried a request out, and another attempt may succeed."""

@@ -14,7 +14,7 @@ from tau.mcp.exposure import OfferedTool
 from tau.mcp.messages import McpError, progress_text
 from tau.mcp.results import CallResult, Part, TextPart, content_parts, parse_call_result
 from tau.mcp.search import MAX_RESULTS, SearchableTool, find_tools
-from tau.records.base import encode
+from tau.records.base import encode, replace
 from tau.records.events import Outcome
 from tau.records.messages import Text
 from tau.runtime.mcp.connection import Asker, RequestOptions
@@ -26,6 +26,7 @@ PROGRESS_INTERVAL_S = 0.25
 MAX_LISTED_CHARACTERS = 50 * 1024  # of resources in one result
 LIST_TIMEOUT_S = 60.0
 SEARCH_NAME = "tool_search"
+STARTED_AGAIN = "[The MCP server {} did not answer any more and was started again: what it held in memory is lost.]"
 RESOURCE_NAMES = ("list_mcp_resources", "list_mcp_resource_templates", "read_mcp_resource")
 
 
@@ -102,7 +103,11 @@ async def call_tool(
         result = await server.call("tools/call", params, options)
     except McpError as error:
         raise ToolError(_with_server(server.name, error)) from None
-    return parse_call_result(result, server.name, definition.name, definition.output_schema)
+    parsed = parse_call_result(result, server.name, definition.name, definition.output_schema)
+    if server.was_ended:
+        server.was_ended = False
+        parsed = replace(parsed, parts=[TextPart(STARTED_AGAIN.format(server.name)), *parsed.parts])
+    return parsed
 
 
 def _with_server(server: str, error: McpError) -> str:
