@@ -21,6 +21,7 @@ from tau.fleet import display, worker
 from tau.fleet.capacity import parse_bytes
 from tau.fleet.coordinator import summary
 from tau.fleet.dry_run import dry_run
+from tau.fleet.engines import engine_class
 from tau.fleet.engines.choice import check_installed
 from tau.fleet.fleet import Fleet
 from tau.fleet.progress import Progress
@@ -84,10 +85,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _write_credentials(given: argparse.Namespace) -> int:
     check_installed("dask")
-    from tau.fleet.engines.dask import write_credentials
-
     folder = given.folder.absolute()
-    write_credentials(folder)
+    engine_class("dask").write_credentials(folder)
     say(f"Made {folder}. It has a key: who can read it can run programs on the cluster as you. On every machine:")
     for command in ("dask scheduler", "dask worker tls://HOST:8786", "tau fleet run ... --engine dask:tls://HOST:8786"):
         say(f"    DASK_CONFIG={folder} {command}")

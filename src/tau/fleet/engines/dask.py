@@ -90,6 +90,26 @@ class DaskEngine:
             return await without_pages(cluster)
         return await cluster_of_file(self._address)
 
+    @staticmethod
+    def write_credentials(folder: Path) -> None:
+        """Write a certificate, its key, and a configuration with which dask uses them for all its ports.
+
+        Raises UsageError if there is one already, which a cluster may use.
+        """
+        certificate, key = folder / "certificate.pem", folder / "key.pem"
+        if os.path.lexists(key):
+            raise UsageError(f"{key} exists. Remove it to make another one: clusters that use it stop working.")
+        files = {"cert": str(certificate), "key": str(key)}
+        tls = {"ca-file": str(certificate), "scheduler": files, "worker": files, "client": files}
+        comm = {"default-scheme": "tls", "require-encryption": True, "tls": tls}
+        no_pages: Any = {"http": {"routes": []}}
+        config = {"distributed": {"comm": comm, "scheduler": no_pages, "worker": no_pages}}
+        made = Security.temporary()
+        make_folder(folder)
+        replace_file(certificate, made.tls_client_cert.encode(), 0o600)
+        replace_file(folder / "dask.yaml", json.dumps(config, indent=2).encode(), 0o600)
+        replace_file(key, made.tls_client_key.encode(), 0o600)
+
     async def _register(self) -> None:
         """The watch comes first, so that no loss is missed."""
         self._client.subscribe_topic(self._topic, self._receive)
@@ -219,26 +239,6 @@ def _credentials() -> Security:
     """Those of the configuration, or a certificate for this cluster alone, in memory."""
     found = Security(require_encryption=True)
     return found if found.tls_scheduler_cert else Security.temporary()
-
-
-def write_credentials(folder: Path) -> None:
-    """Write a certificate, its key, and a configuration with which dask uses them for all its ports.
-
-    Raises UsageError if there is one already, which a cluster may use.
-    """
-    certificate, key = folder / "certificate.pem", folder / "key.pem"
-    if os.path.lexists(key):
-        raise UsageError(f"{key} exists. Remove it to make another one: clusters that use it stop working.")
-    files = {"cert": str(certificate), "key": str(key)}
-    tls = {"ca-file": str(certificate), "scheduler": files, "worker": files, "client": files}
-    comm = {"default-scheme": "tls", "require-encryption": True, "tls": tls}
-    no_pages: Any = {"http": {"routes": []}}
-    config = {"distributed": {"comm": comm, "scheduler": no_pages, "worker": no_pages}}
-    made = Security.temporary()
-    make_folder(folder)
-    replace_file(certificate, made.tls_client_cert.encode(), 0o600)
-    replace_file(folder / "dask.yaml", json.dumps(config, indent=2).encode(), 0o600)
-    replace_file(key, made.tls_client_key.encode(), 0o600)
 
 
 ENGINE = DaskEngine
