@@ -4,17 +4,17 @@ from typing import Any
 
 import pytest
 
-from support.loop_kit import assistant, call, user
+from support.loop_kit import assistant, call, for_model, user
 from support.readers.openai_chat import DONE, FREE, MODEL, RECORDED, calling, chunk
-from support.recorded_streams import Reading, asking, fails, sse
+from support.recorded_streams import Reading, asking, fails, sse, ways
 from tau.core.agent.draft import MessageDone
 from tau.errors import ModelError
 from tau.llm import openai_chat as api
 from tau.llm.compat import Compat, compat
 from tau.llm.openai_chat import conversation
 from tau.llm.types import CallOptions, ModelContext, ModelRequest
-from tau.records.base import encode, replace
-from tau.records.messages import Image, Text, Thinking, ToolCall, ToolResult, Usage, UsageCost, User
+from tau.records.base import decode, encode, replace
+from tau.records.messages import Assistant, Image, Text, Thinking, ToolCall, ToolResult, Usage, UsageCost, User
 from tau.records.models import Model, Price, ThinkingLevel
 
 PICTURE = Image("QUJD", "image/png")
@@ -141,7 +141,7 @@ def test_thinking_of_no_known_origin_is_left_out() -> None:
     assert wire_messages(assistant(Thinking("a", "reasoning"))) == []
 
 
-def test_encrypted_reasoning_goes_back_with_its_call() -> None:
+def test_encrypted_reasoning_of_older_sessions_goes_back_with_its_call() -> None:
     signed = ToolCall("1", "ls", {}, '{"type":"reasoning.encrypted","id":"1","data":"x"}')
     (message,) = wire_messages(assistant(signed, ToolCall("2", "ls", {}, "no json")))
     assert message["reasoning_details"] == [{"type": "reasoning.encrypted", "id": "1", "data": "x"}]
@@ -535,15 +535,117 @@ def test_thinking_told_in_two_fields_is_reported_once() -> None:
     assert reading.done.message.content == [Thinking("hm", "reasoning")]
 
 
-def test_encrypted_reasoning_is_kept_with_its_call() -> None:
-    detail = {"type": "reasoning.encrypted", "id": "a", "data": "x"}
-    reading = read(
-        chunk(reasoning_details=[detail, {"type": "reasoning.text", "text": "hm"}]),
-        calling({"index": 0, "id": "a", "function": {"name": "ls", "arguments": "{}"}}),
-        chunk("tool_calls"),
-        DONE,
-    )
-    assert reading.done.message.tool_calls == [ToolCall("a", "ls", {}, encode(detail).decode())]
+LS = calling({"index": 0, "id": "a", "function": {"name": "ls", "arguments": "{}"}})
+
+
+def detail(kind: str, **fields: Any) -> dict[str, Any]:
+    return {"type": f"reasoning.{kind}", **fields}
+
+
+def told(text: str, **fields: Any) -> bytes:
+    """A piece of reasoning, as gateways send it: in a field of its own and in the details."""
+    return chunk(reasoning=text, reasoning_details=[detail("text", text=text, **fields)])
+
+
+def opaque(*details: dict[str, Any]) -> bytes:
+    return chunk(reasoning_details=[*details])
+
+
+ENCRYPTED = detail("encrypted", data="ENC", index=0)
+OF_CALL = detail("encrypted", data="ENC", id="a", index=0, format="google-gemini-v1")
+WHY = [told("w", index=0), told("hy", index=0)]
+
+
+@pytest.mark.parametrize(
+    ("events", "sent", "shown"),
+    [
+        # Claude through OpenRouter: the signature comes last, alone.
+        (
+            [*WHY, opaque(detail("text", signature="SIG", index=0, format="anthropic-claude-v1")), LS],
+            [detail("text", text="why", index=0, signature="SIG", format="anthropic-claude-v1")],
+            "why",
+        ),
+        # Claude through Vercel: every piece has an empty signature.
+        (
+            [
+                *(told("w", signature="", index=0), told("hy", signature="", index=0)),
+                *(opaque(detail("text", text="", signature="SIG", index=0)), LS),
+            ],
+            [detail("text", text="why", signature="SIG", index=0)],
+            "why",
+        ),
+        # Two blocks of Claude: a signature ends the first, even if the server numbers both 0.
+        (
+            [
+                *(told("a", index=0), opaque(detail("text", signature="S1", index=0))),
+                *(told("b", index=0), opaque(detail("text", signature="S2", index=0)), LS),
+            ],
+            [detail("text", text="a", index=0, signature="S1"), detail("text", text="b", index=0, signature="S2")],
+            "ab",
+        ),
+        # Numbers that differ.
+        (
+            [told("a", index=0), told("b", index=1), LS],
+            [detail("text", text="a", index=0), detail("text", text="b", index=1)],
+            "ab",
+        ),
+        # Grok: a summary in pieces, and the encrypted reasoning under the same number.
+        (
+            [
+                chunk(reasoning="w", reasoning_details=[detail("summary", summary="w", index=0)]),
+                chunk(reasoning="h", reasoning_details=[detail("summary", summary="h", index=0)]),
+                *(opaque(detail("encrypted", data="ENC", id="rs_1", index=0)), LS),
+            ],
+            [detail("summary", summary="wh", index=0), detail("encrypted", data="ENC", id="rs_1", index=0)],
+            "wh",
+        ),
+        # GPT-5 through Vercel: encrypted only, with or without an id, before the call.
+        ([opaque(detail("encrypted", data="ENC", id="rs_1")), LS], [detail("encrypted", data="ENC", id="rs_1")], ""),
+        ([opaque(ENCRYPTED), LS], [ENCRYPTED], ""),
+        # Gemini 3: with the id of the call, before or after it; after its text.
+        ([opaque(OF_CALL), LS], [OF_CALL], ""),
+        ([*WHY, LS, opaque(OF_CALL)], [detail("text", text="why", index=0), OF_CALL], "why"),
+        ([LS, opaque(ENCRYPTED)], [ENCRYPTED], ""),
+        ([*WHY, LS, opaque(ENCRYPTED, ENCRYPTED)], [detail("text", text="why", index=0), ENCRYPTED, ENCRYPTED], "why"),
+        # Snowflake: text that comes in details only.
+        (
+            [opaque(detail("text", text="w")), opaque(detail("text", text="hy")), LS],
+            [detail("text", text="why")],
+            "why",
+        ),
+        # A type that is not known.
+        (
+            [opaque(detail("new", x=[1])), opaque(detail("new", x=[2])), LS],
+            [detail("new", x=[1]), detail("new", x=[2])],
+            "",
+        ),
+    ],
+)
+def test_reasoning_details_go_back_complete_and_in_order(events: list[bytes], sent: list[Any], shown: str) -> None:
+    for portions in ways([*events, chunk("tool_calls"), DONE]):
+        said = Reading(api, MODEL, portions).end().done.message
+        assert "".join(block.thinking for block in said.content if isinstance(block, Thinking)) == shown
+        kept = decode(Assistant, encode(said))  # in a session file
+        result = ToolResult("a", "ls", [Text("x")])
+        (turn, _) = wire_messages(*for_model([kept, result], MODEL))
+        assert turn.pop("reasoning_details") == sent
+        assert turn == {"role": "assistant", "content": None, "tool_calls": turn["tool_calls"]}
+        (turn, _) = wire_messages(*for_model([kept, result], replace(MODEL, id="another")))
+        assert turn == {"role": "assistant", "content": None, "tool_calls": turn["tool_calls"]}
+
+
+def test_details_that_come_while_text_streams_do_not_cut_it() -> None:
+    said = read(chunk(content="Hel"), opaque(ENCRYPTED), chunk(content="lo"), chunk("stop"), DONE).done.message
+    assert said.content == [Text("Hello"), Thinking("", encode([ENCRYPTED]).decode())]
+    assert wire_messages(*for_model([said], MODEL)) == [
+        {"role": "assistant", "content": "Hello", "reasoning_details": [ENCRYPTED]}
+    ]
+
+
+def test_a_server_that_needs_reasoning_content_gets_it_next_to_the_details() -> None:
+    said = read(*WHY, chunk(content="yes"), chunk("stop"), DONE).done.message
+    (turn,) = wire_messages(said, requires_reasoning_content_on_assistant_messages=True)
+    assert turn["reasoning_content"] == "why"
 
 
 def test_content_may_come_in_parts() -> None:

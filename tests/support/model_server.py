@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from tau.records.base import encode, parse
 
+Delta = tuple[dict[str, Any], str | None]  # and why the answer ends there
+HELLO: tuple[Delta, ...] = (({"content": "Hel"}, None), ({"content": "lo"}, None), ({}, "stop"))
 # Where nobody is.
 NOWHERE = "http://127.0.0.1:9/v1"
 
 
 @contextmanager
-def serving(content: Any, status: int = 200, bodies: list[Any] | None = None) -> Iterator[tuple[str, list[str]]]:
-    """A server with this to say of its models, and "Hello" to everything: its address, and what it was asked.
+def serving(
+    content: Any, status: int = 200, bodies: list[Any] | None = None, answers: Iterable[Sequence[Delta]] = ()
+) -> Iterator[tuple[str, list[str]]]:
+    """A server with this to say of its models: its address, and what it was asked.
 
-    What it was sent is added to `bodies`.
+    It gives these answers and then "Hello" to everything. What it was sent is added to `bodies`.
     """
     asked: list[str] = []
+    coming = iter(answers)
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -39,7 +44,7 @@ def serving(content: Any, status: int = 200, bodies: list[Any] | None = None) ->
             self.send_response(200)
             self.send_header("content-type", "text/event-stream")
             self.end_headers()
-            for delta, why in (({"content": "Hel"}, None), ({"content": "lo"}, None), ({}, "stop")):
+            for delta, why in next(coming, HELLO):
                 chunk = {"id": "c", "choices": [{"index": 0, "delta": delta, "finish_reason": why}]}
                 self.wfile.write(b"data: " + encode(chunk) + b"\n\n")
             usage = {"prompt_tokens": 7, "completion_tokens": 2}

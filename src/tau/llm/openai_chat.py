@@ -14,6 +14,7 @@ from tau.llm import azure
 from tau.llm.anthropic import EPHEMERAL
 from tau.llm.compat import Compat, compat, thinking
 from tau.llm.openai_chat_reader import REASONING, Reader
+from tau.llm.reasoning_details import details_of
 from tau.llm.types import (
     CallOptions,
     HttpApi,
@@ -25,7 +26,7 @@ from tau.llm.types import (
     model_headers,
     output_limit,
 )
-from tau.records.base import BadRecord, encode, parse
+from tau.records.base import encode
 from tau.records.messages import Assistant, Image, Text, Thinking, ToolCall, ToolResult, User
 from tau.records.models import Model
 
@@ -133,6 +134,10 @@ def _assistant_message(message: Assistant, can: Compat) -> dict[str, Any] | None
     sent: dict[str, Any] = {"role": "assistant", "content": None}
     if can.requires_thinking_as_text:
         texts = [*(strip_surrogates(block.thinking) for block in thoughts), *texts]
+    elif details := details_of(message):
+        sent["reasoning_details"] = details
+        if can.requires_reasoning_content_on_assistant_messages:
+            sent["reasoning_content"] = strip_surrogates("\n".join(block.thinking for block in thoughts))
     elif thoughts and (field := thoughts[0].thinking_signature) in REASONING:
         sent[str(field)] = strip_surrogates("\n".join(block.thinking for block in thoughts))
     if texts:
@@ -140,8 +145,6 @@ def _assistant_message(message: Assistant, can: Compat) -> dict[str, Any] | None
     calls = message.tool_calls
     if calls:
         sent["tool_calls"] = [_call(call) for call in calls]
-        if details := [detail for call in calls if (detail := _detail(call)) is not None]:
-            sent["reasoning_details"] = details
     if not texts and not calls:
         return None
     if not texts and can.requires_assistant_after_tool_result:
@@ -152,16 +155,6 @@ def _assistant_message(message: Assistant, can: Compat) -> dict[str, Any] | None
 def _call(call: ToolCall) -> dict[str, Any]:
     arguments = encode(strip_surrogates_in(call.arguments)).decode()
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
-
-
-def _detail(call: ToolCall) -> Any:
-    """Encrypted reasoning that came with a call and is sent back with it."""
-    if not call.thought_signature:
-        return None
-    try:
-        return parse(call.thought_signature.encode("utf-8", "surrogatepass"))
-    except BadRecord:
-        return None
 
 
 def _results(messages: Sequence[ToolResult], can: Compat) -> Iterator[dict[str, Any]]:

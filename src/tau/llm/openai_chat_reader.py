@@ -31,6 +31,7 @@ from tau.llm.event_fields import (
     token_count,
 )
 from tau.llm.event_fields import parse_event as read_event
+from tau.llm.reasoning_details import ReasoningDetails
 from tau.llm.types import ModelResult
 from tau.records.base import BadRecord, encode, parse
 from tau.records.messages import StopReason, Usage
@@ -80,7 +81,9 @@ class Reader:
         self._calls: list[PendingToolCall] = []
         self._by_index: dict[int, PendingToolCall] = {}
         self._by_id: dict[str, PendingToolCall] = {}
-        self._details: list[dict[str, Any]] = []
+        self._details = ReasoningDetails()
+        self._first_thought: int | None = None  # place of the first block of thinking
+        self._told_reasoning = False  # some has come in one of the fields in REASONING
         self._named = False
         self._stop: str | None = None
 
@@ -110,7 +113,11 @@ class Reader:
                 results += self._show(call)
             if call.empty and not call.has_arguments and call.place is not None:
                 results.append(self._draft.add(call.place, call.empty))
-        self._sign_calls()
+        if self._details:
+            if self._first_thought is None:
+                results += [self._begin("thinking"), *self._stop_writing()]
+            assert self._first_thought is not None
+            self._draft.sign_thinking(self._first_thought, self._details.signature())
         reason = STOP_REASONS[stop]
         if reason != "length":  # some servers send `stop` although there are tool calls
             reason = "toolUse" if self._calls else "stop"
@@ -141,9 +148,7 @@ class Reader:
         return {} if self._draft.block_count else as_object(choice.get("message"))
 
     def _delta(self, delta: dict[str, Any]) -> list[ModelResult]:
-        results: list[ModelResult] = []
-        if source := next((name for name in REASONING if as_text(delta.get(name))), None):
-            results += self._write("thinking", delta[source], source)
+        results = self._thought(delta)
         content = delta.get("content")
         if isinstance(content, list):
             for part in content:
@@ -156,9 +161,21 @@ class Reader:
             results += self._call(require_object(call, "a tool call"))
         if older := delta.get("function_call"):
             results += self._call({"index": 0, "function": older})
-        details = as_objects(delta.get("reasoning_details"))
-        self._details += [detail for detail in details if detail.get("type") == "reasoning.encrypted"]
         return results
+
+    def _thought(self, delta: dict[str, Any]) -> list[ModelResult]:
+        """Reasoning in a field of its own, in details, or in both, which then have the same text."""
+        text, details = "", delta.get("reasoning_details")
+        if details:
+            text = "".join([self._details.add(detail) for detail in as_objects(details)])
+        if source := next((name for name in REASONING if as_text(delta.get(name))), None):
+            self._told_reasoning = True
+            return self._write("thinking", delta[source], source)
+        if text and not self._told_reasoning:
+            return self._write("thinking", text)
+        if details and self._details and self._first_thought is None and self._writing is None:
+            return [self._begin("thinking")]  # encrypted, with nothing to show
+        return []
 
     def _part(self, part: Any) -> list[ModelResult]:
         """Content in parts, the format of Mistral."""
@@ -179,9 +196,14 @@ class Reader:
         results: list[ModelResult] = []
         if self._writing != kind:
             results = self._stop_writing()
-            self._writing, self._place = kind, self._draft.block_count
-            results.append(self._draft.open(kind, signature))
+            results.append(self._begin(kind, signature))
         return [*results, self._draft.add(self._place, delta)]
+
+    def _begin(self, kind: Literal["text", "thinking"], signature: str = "") -> ModelResult:
+        self._writing, self._place = kind, self._draft.block_count
+        if kind == "thinking" and self._first_thought is None:
+            self._first_thought = self._place
+        return self._draft.open(kind, signature)
 
     def _stop_writing(self) -> list[ModelResult]:
         if self._writing is None:
@@ -246,13 +268,6 @@ class Reader:
             call.held.append(delta)
             return []
         return [self._draft.add(call.place, delta)]
-
-    def _sign_calls(self) -> None:
-        for detail in self._details:
-            for call in self._calls:
-                if call.place is not None and call.id and call.id == detail.get("id"):
-                    self._draft.add_signature(call.place, encode(detail).decode())
-                    break
 
     def _count(self, usage: Any) -> None:
         """The last count wins. Cached tokens are part of prompt_tokens, reasoning of completion_tokens, except for

@@ -17,6 +17,7 @@ from tau.records.base import (
     encode,
     escape_separators,
     parse_text,
+    replace,
 )
 from tau.records.deltas import TextDelta, TextEnd, ThinkingDelta, ThinkingEnd, ToolCallDelta, ToolCallEnd
 from tau.records.messages import Text, Thinking, ToolCall
@@ -91,6 +92,11 @@ class ThinkingBlock:
         text = "".join(self.deltas)
         self.sealed = Thinking(text, joined_signature(self.signature), True if self._redacted else UNSET)
         return ThinkingEnd(self.index, text)
+
+    def sign(self, signature: str) -> None:
+        self.signature = [signature]
+        if self.sealed is not None:
+            self.sealed = replace(self.sealed, thinking_signature=signature)
 
     def content(self) -> Thinking:
         """The block so far."""

@@ -154,6 +154,12 @@ class Draft:
     def add_signature(self, index: int, delta: str) -> None:
         self._blocks[index].signature.append(delta)
 
+    def sign_thinking(self, index: int, signature: str) -> None:
+        """Set the signature of a block of thinking, which may be closed: some servers sign when the answer ends."""
+        block = self._blocks[index]
+        assert isinstance(block, ThinkingBlock)
+        block.sign(signature)
+
     def missing_tail(self, index: int, text: str) -> str:
         """The part of `text`, a block's text as the provider repeats it at the end, that was not streamed.
 

@@ -156,10 +156,12 @@ def _empty_thought(block: Text | Thinking | ToolCall) -> bool:
 
 
 def _foreign_block(block: Text | Thinking | ToolCall) -> Text | ToolCall | None:
-    """A block of another model: signatures are not valid here, thinking becomes text."""
+    """A block of another model. Signatures are not valid here. Thinking is dropped: sent as text, it would make this
+    model think aloud in its answers.
+    """
     match block:
         case Thinking():
-            return None if is_blank(block.thinking) or block.redacted is True else Text(block.thinking)
+            return None
         case Text():
             return Text(block.text)
         case ToolCall():
