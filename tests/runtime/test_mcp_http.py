@@ -70,6 +70,55 @@ def test_a_long_error_page_does_not_hide_the_status(tmp_path: Path) -> None:
         assert "It answered with status 502 Bad Gateway." in call(tmp_path, server).last.text
 
 
+@pytest.mark.parametrize(
+    ("page", "shown"),
+    [
+        (b"Access is only allowed at localhost:9102\n", ": Access is only allowed at localhost:9102"),
+        ({"error": "forbidden here"}, ": forbidden here"),
+        ({"error": {"message": "no quota"}}, ": no quota"),
+        ({"detail": "not \u202ethis"}, ": not \\u202ethis"),
+        ({"code": 7}, ': {"code": 7}'),
+        (b"the key secret-value-1 is blocked", ": the key *** is blocked"),
+        (b"<!doctype html><title>Forbidden</title>", "."),
+        (b"", "."),
+    ],
+)
+def test_the_text_of_an_http_error_is_shown(tmp_path: Path, page: Any, shown: str) -> None:
+    with McpHttpServer() as server:
+        server.error_page = page
+        server.faults["tools/call"] = [403]
+        text = call(tmp_path, server, headers={"X-Key": "secret-value-1"}).last.text
+        assert text == f"It answered with status 403 Forbidden{shown}"
+
+
+@ERAS
+@pytest.mark.parametrize("moved", ["/mcp/", "{origin}/mcp/?x=1"])
+def test_a_redirect_within_the_origin_is_followed(tmp_path: Path, era: str, moved: str) -> None:
+    with McpHttpServer(era) as server:
+        server.moved = moved.format(origin=server.origin)
+        server.faults["tools/call"] = ["/mcp/other"]
+        run = call(tmp_path, server, ECHO, headers={"X-Key": "secret-value-1"})
+        assert run.last.text == "hi"
+        assert {headers["x-key"] for _, headers, _ in server.requests} == {"secret-value-1"}
+        assert server.methods.count("tools/call") == 2  # the first was refused with 308
+
+
+def test_a_redirect_of_the_old_transport_is_followed(tmp_path: Path) -> None:
+    with McpHttpServer(old=True) as server:
+        server.moved = "/mcp/"
+        assert call(tmp_path, server, type="sse").last.text == "hi"
+
+
+def test_redirects_without_end_and_without_an_address_fail(tmp_path: Path) -> None:
+    with McpHttpServer() as server:
+        server.faults["tools/call"] = [f"/mcp/{at}" for at in range(9)]
+        assert "It redirects more than 5 times." in call(tmp_path, server).last.text
+        server.faults["tools/call"] = ["http://["]
+        assert (
+            "It redirects to another address, which tau does not follow: http://[" in call(tmp_path, server).last.text
+        )
+
+
 @pytest.mark.promise("M08")
 @ERAS
 @pytest.mark.parametrize("fault", [500, 429, "drop", "break", "redirect"])
@@ -81,7 +130,7 @@ def test_a_failed_call_is_not_repeated(tmp_path: Path, era: str, fault: Any) -> 
         assert failed.is_error and not worked.is_error
         assert server.methods.count("tools/call") == 2
         if fault == "redirect":
-            assert "redirect" in failed.text
+            assert failed.text.endswith("which tau does not follow: http://localhost:1/elsewhere")
 
 
 @pytest.mark.promise("M14")

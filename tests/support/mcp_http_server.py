@@ -45,7 +45,8 @@ class McpHttpServer:
         self.opened: list[str] = []  # the event ids with which GET streams were opened; empty for none
         self.streams: list[Any] = []  # of the old transport
         self.endpoint = "/messages?session=1"  # what the old transport names for requests
-        self.error_page: Any = {"detail": "as requested"}  # what is sent with a status that says no
+        self.error_page: Any = {"detail": "as requested"}  # what is sent with a status that says no; bytes as they are
+        self.moved = ""  # the path that all requests to /mcp are redirected to
         self.metadata: dict[str, Any] = {}  # of the authorization server, besides what is right
         self.registration: dict[str, Any] = {}  # what it answers to a registration, besides what was asked for
         self.revoked: list[str] = []
@@ -116,6 +117,9 @@ class _Handler(BaseHTTPRequestHandler):
     def message(self, message: dict[str, Any]) -> None:
         mcp = self.mcp
         headers = {name.lower(): value for name, value in self.headers.items()}
+        if mcp.moved and self.path == "/mcp":
+            self.reply(307, {}, {"location": mcp.moved})
+            return
         mcp.requests.append(("POST", headers, message))
         method = message.get("method", "")
         faults = mcp.faults.get(method)
@@ -161,8 +165,8 @@ class _Handler(BaseHTTPRequestHandler):
             return True
         if fault == "redirect":
             self.reply(307, {}, {"location": "http://localhost:1/elsewhere"})
-        elif isinstance(fault, str) and fault.startswith("http:"):
-            self.reply(307, {}, {"location": fault})
+        elif isinstance(fault, str) and fault.startswith(("http:", "/")):
+            self.reply(308, {}, {"location": fault})
         elif fault == "lose_session":
             self.mcp.sessions = {"another"}
             return False
@@ -220,7 +224,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def reply(self, status: int, content: Any, more: Mapping[str, str] | None = None) -> None:
-        data = b"" if content is None else json.dumps(content).encode()
+        data = b"" if content is None else content if isinstance(content, bytes) else json.dumps(content).encode()
         self.send_response(status)
         for name, value in {
             "content-type": "application/json",
@@ -237,6 +241,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         mcp, parts = self.mcp, urlsplit(self.path)
+        if mcp.moved and self.path == "/mcp":
+            self.reply(307, {}, {"location": mcp.moved})
+            return
         if parts.path.startswith("/.well-known/oauth-protected-resource"):
             self.reply(200, {"resource": mcp.url, "authorization_servers": [mcp.origin], "scopes_supported": ["tools"]})
         elif parts.path.startswith("/.well-known/oauth-authorization-server"):

@@ -3,7 +3,8 @@
 Legacy servers may have a session (`Mcp-Session-Id`) and a GET stream for messages outside of a request. In the modern
 era there is neither, and closing the stream of a request cancels it.
 
-Headers with secrets go to the origin of the configured address only: redirects are not followed, cookies not kept.
+Headers with secrets go to the origin of the configured address only: a redirect (307, 308) is followed within it,
+cookies are not kept.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ from tau.wire.sse import SSEDecoder
 logger = logging.getLogger(__name__)
 CONNECT_TIMEOUT_S = 30.0
 MAX_ERROR_BODY = 64 * 1024
+MAX_ERROR_TEXT = 500
+MAX_REDIRECTS = 5
 DELETE_TIMEOUT_S = 1.0
 STREAM_RETRIED = (401, 408, 429, 500, 502, 503, 504)  # answers after which the GET stream is tried again
 LISTS_CHANGED = b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'
@@ -73,6 +76,16 @@ class HttpClient:
     ) -> HttpExchange:
         """Send a request; returns when the response has begun. Raises McpError if there is none."""
         url = url or self.endpoint.url
+        for _ in range(MAX_REDIRECTS):
+            exchange = await self._send(method, headers, body, url, repeat)
+            target = _target(exchange, url) if exchange.status in (307, 308) else ""
+            if not target or _origin(target) != _origin(url):
+                return exchange
+            await _discard(exchange)
+            url = target
+        raise McpError(f"It redirects more than {MAX_REDIRECTS} times.")
+
+    async def _send(self, method: str, headers: Mapping[str, str], body: bytes, url: str, repeat: bool) -> HttpExchange:
         sent = {"accept-encoding": "identity", "user-agent": "tau", **await self.endpoint.headers(), **headers}
         if method == "POST":
             sent |= {"content-type": "application/json", "content-length": str(len(body))}
@@ -356,7 +369,16 @@ def _certificates() -> Any:
 
 def _origin(url: str) -> tuple[str, str | None, int | None]:
     parts = urlsplit(url)
-    return parts.scheme, parts.hostname, parts.port
+    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+
+
+def _target(exchange: HttpExchange, url: str) -> str:
+    """Where a response redirects to; empty if it names no address."""
+    try:
+        target = urljoin(url, exchange.headers.get("location", ""))
+        return "" if target == url or not _origin(target)[1] else target
+    except ValueError:
+        return ""
 
 
 class _LastEvent:
@@ -422,13 +444,29 @@ async def _error_body(exchange: HttpExchange) -> bytes:
     if status == 401:
         raise LoginRequired(exchange.headers.get("www-authenticate", ""))
     if 300 <= status < 400:
-        raise McpError("It redirects to another address, which tau does not follow.", status=status)
-    with suppress(OSError, McpError, BadRecord):  # McpError: the body is too long, such as the page of a proxy
+        place = safe_text(redact_url(exchange.headers.get("location", "")), MAX_ERROR_TEXT)
+        raise McpError(f"It redirects to another address, which tau does not follow: {place}", status=status)
+    body, value = b"", None
+    with suppress(OSError, McpError):  # McpError: the body is too long, such as the page of a proxy
         body = await _body(exchange, MAX_ERROR_BODY)
+    with suppress(BadRecord):
         value = parse(body)
-        if isinstance(value, dict) and isinstance(value.get("error"), dict) and value.get("jsonrpc") == "2.0":
-            return body
-    raise McpError(f"It answered with status {status} {safe_text(exchange.reason, 100)}".rstrip() + ".", status=status)
+    if isinstance(value, dict) and isinstance(value.get("error"), dict) and value.get("jsonrpc") == "2.0":
+        return body
+    text = safe_text(_error_text(value, body), MAX_ERROR_TEXT)
+    answer = f"It answered with status {status} {safe_text(exchange.reason, 100)}".rstrip()
+    raise McpError(f"{answer}: {text}" if text else f"{answer}.", status=status)
+
+
+def _error_text(value: Any, body: bytes) -> str:
+    """What a response says about its failure: a sentence in its JSON, or the whole of it unless it is a page."""
+    given = value if isinstance(value, dict) else {}
+    error = given.get("error")
+    for said in (error.get("message") if isinstance(error, dict) else error, given.get("message"), given.get("detail")):
+        if isinstance(said, str) and said:
+            return said
+    text = body.decode("utf-8", "replace").strip()
+    return "" if text.startswith("<") else text
 
 
 def _with_id(data: bytes, id: int) -> bytes:
