@@ -7,7 +7,7 @@ from collections.abc import Callable
 from docgen.tables import field_table, paragraphs, table
 from docgen.words import sentences
 from tau.cli.flags import GROUPS, Flag
-from tau.core.checks.exit_codes import EXIT_CODES
+from tau.core.checks.exit_codes import EXIT_CODES, JSON_CODES
 from tau.records.replies import Result
 
 
@@ -34,7 +34,8 @@ def _dashed(name: str) -> str:
 
 
 def exits() -> str:
-    return table(("code", "meaning"), [(str(code), meaning) for code, meaning in EXIT_CODES.items()])
+    rows = [(str(code), meaning, JSON_CODES[code]) for code, meaning in EXIT_CODES.items()]
+    return table(("code", "meaning", "in JSON mode, as pi"), rows)
 
 
 def result() -> str:
@@ -43,4 +44,4 @@ def result() -> str:
 
 
 TABLES: dict[str, Callable[[], str]] = {"flags": flags, "exits": exits}
-JSON_TABLES: dict[str, Callable[[], str]] = {"exits": exits, "result": result}
+JSON_TABLES: dict[str, Callable[[], str]] = {"result": result}

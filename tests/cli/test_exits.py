@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -37,13 +38,51 @@ ENDS: dict[str, tuple[int, list[str], list[Json]]] = {
 }
 
 
-@pytest.mark.parametrize("mode", ["text", "json"])
+@pytest.mark.parametrize("mode", ["text", "json", "json --result"])
 @pytest.mark.parametrize("end", ENDS)
 def test_the_exit_code_tells_how_it_ended(end: str, mode: str, tmp_path: Path) -> None:
     code, argv, answers = ENDS[end]
-    done = run(tmp_path, "--mode", mode, *argv, answers=answers, settings=QUICK_RETRIES)
+    done = run(tmp_path, "--mode", *mode.split(), *argv, answers=answers, settings=QUICK_RETRIES)
+    assert done.code == (0 if mode == "json" and code != 2 else code), done
+    assert bool(done.err) == (code != 0 and not (mode != "text" and code == 3))
+
+
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+REQUESTS: dict[str, tuple[int, list[str]]] = {
+    "a result": (1, ["--result"]),
+    "a limit of turns": (1, ["--max-turns", "5"]),
+    "a limit of tokens": (1, ["--max-tokens", "9999"]),
+    "a limit of cost": (1, ["--max-cost", "5", "--allow-unknown-cost"]),
+    "a limit of time": (1, ["--time-limit", "60"]),
+    "an output schema": (1, ["--output-schema", "{schema}"]),
+    "permissions": (1, ["--permissions", "ask"]),
+    "a name": (0, ["--name", "x"]),
+    "a dialect": (0, ["--dialect", "1.5"]),
+}
+
+
+@pytest.mark.parametrize("asked", REQUESTS)
+def test_json_mode_has_our_codes_if_the_command_line_asks_for_something_of_ours(asked: str, tmp_path: Path) -> None:
+    code, argv = REQUESTS[asked]
+    schema = tmp_path / "schema.json"
+    schema.write_text(json.dumps(SCHEMA))
+    words = [word.format(schema=schema) for word in argv]
+    done = run(tmp_path, "--mode", "json", *words, "hi", answers=[BAD_KEY])
     assert done.code == code, done
-    assert bool(done.err) == (code != 0 and not (mode == "json" and code == 3))
+    assert "401 bad key" in done.err
+
+
+def test_json_mode_exits_with_0_when_a_model_is_stuck(tmp_path: Path) -> None:
+    answers = [calls("false") for _ in range(9)]
+    stuck = {"stuckAfter": 3}
+    assert run(tmp_path / "a", "--mode", "json", "hi", answers=answers, settings=stuck).code == 0
+    assert run(tmp_path / "b", "--mode", "json", "--result", "hi", answers=answers, settings=stuck).code == 5
+    assert run(tmp_path / "c", "--mode", "text", "hi", answers=answers, settings=stuck).code == 5
+
+
+def test_json_mode_fails_if_a_prompt_is_refused(tmp_path: Path) -> None:
+    words = ["--mode", "json", "--provider", "anthropic", "--model", "claude-sonnet-4-5", "hi"]
+    assert run(tmp_path, *words).code == 1
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ rejected here: an extension may define them.
 # Without `from __future__ import annotations`: NamedTuple would compile every annotation, which takes a millisecond.
 from typing import NamedTuple
 
-from tau.core.checks.exit_codes import EXIT_CODES
+from tau.core.checks.exit_codes import EXIT_CODES, OWN_FLAGS
 from tau.errors import UsageError
 
 
@@ -213,6 +213,8 @@ def help_text(program: str) -> str:
     )
     commands = "\n".join(f"  {f'tau {name}':<28}  {about}" for name, about in COMMANDS.items())
     codes = "\n".join(f"  {code:<4}{meaning}" for code, meaning in EXIT_CODES.items())
+    codes += "\n  In JSON mode 0 after any answer, as pi has it, unless the command line has"
+    codes += f"\n  one of {', '.join(OWN_FLAGS)}"
     return f"""\
 usage: {program} [options] [@file ...] [message ...]
        tau COMMAND ...

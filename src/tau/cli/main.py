@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from tau import __version__
 from tau.cli.flags import ParsedArguments, help_text, parse
-from tau.core.checks.exit_codes import ANSWERED, FAILED, USAGE, exit_code_of_signal
+from tau.core.checks.exit_codes import ANSWERED, FAILED, OWN_FLAGS, USAGE, exit_code_of_signal
 from tau.errors import SessionFolderGone, UsageError
 
 # Output of `pi --version`: clients look for a release of pi whose protocol they know.
@@ -219,7 +219,8 @@ def start_mode(mode: str, arguments: ParsedArguments) -> NoReturn:
     if mode == "text" and not prompts:
         raise UsageError(NO_PROMPT)
     if mode == "json":
-        front_end.serve(open_session, prompts, factory.dialect, result="result" in flags)
+        asked = any(name in flags for name in OWN_FLAGS)
+        front_end.serve(open_session, prompts, factory.dialect, result="result" in flags, tells_outcome=asked)
     front_end.serve(open_session, prompts)
     raise AssertionError("a front end ends the process")
 

@@ -28,19 +28,30 @@ from tau.wire.dialect import Dialect
 from tau.wire.dialects import DEFAULT
 
 
-def serve(open_session: Open, prompts: Sequence[Prompt], dialect: Dialect = DEFAULT, *, result: bool) -> NoReturn:
-    """Run JSON mode and exit. With `result`, the last line is a summary of all prompts."""
+def serve(
+    open_session: Open, prompts: Sequence[Prompt], dialect: Dialect = DEFAULT, *, result: bool, tells_outcome: bool
+) -> NoReturn:
+    """Run JSON mode and exit. With `result`, the last line is a summary of all prompts.
+
+    With `tells_outcome` the exit code says how they ended, as in print mode; without it, that they were answered.
+    """
     lost = stdout_is_closed()
     _, stdout = claim_stdio()
-    run_and_exit(lambda: _serve(open_session, prompts, dialect, stdout, result, lost))
+    run_and_exit(lambda: _serve(open_session, prompts, dialect, stdout, result, tells_outcome, lost))
 
 
 async def _serve(
-    open_session: Open, prompts: Sequence[Prompt], dialect: Dialect, stdout: int, result: bool, lost: bool
+    open_session: Open,
+    prompts: Sequence[Prompt],
+    dialect: Dialect,
+    stdout: int,
+    result: bool,
+    tells_outcome: bool,
+    lost: bool,
 ) -> int:
     stop = StopSignal()
     outbox = Outbox(PipeWriter(stdout), lambda: stop.ask(FAILED), dialect.for_json())
-    summary = RunSummary(outbox.send)
+    summary = RunSummary(outbox.send, tells_outcome=tells_outcome)
     handle = open_session(summary.pass_on)
     if dialect.session_line:
         outbox.send_line(wire_json(handle.log.header))

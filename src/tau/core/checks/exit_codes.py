@@ -1,7 +1,8 @@
-"""Exit codes of the program, the same in every mode.
+"""Exit codes of the program.
 
 Where real pi exits with 1 because the command line is wrong, tau exits with 2, so that a script can distinguish its
-own mistake from a failure of the model.
+own mistake from a failure of the model. JSON mode tells of an answer in its records and exits as pi does, unless the
+command line asks for something that pi does not have.
 """
 
 from __future__ import annotations
@@ -25,6 +26,15 @@ EXIT_CODES: dict[int, str] = {
     130: "stopped by SIGINT",
     143: "stopped by SIGTERM",
 }
+# The same in JSON mode without one of OWN_FLAGS, as pi has it.
+JSON_CODES: dict[int, str] = {
+    **{code: str(code) for code in EXIT_CODES},
+    FAILED: "0 if there is an answer, also one that failed or was aborted; else 1",
+    TRUNCATED: "0",
+    DENIED: "",
+    STUCK: "0",
+}
+OWN_FLAGS = ("result", "max-turns", "max-tokens", "max-cost", "time-limit", "output-schema", "permissions")
 _BY_STOP_REASON = {"stop": ANSWERED, "toolUse": ANSWERED, "length": TRUNCATED}
 
 

@@ -53,10 +53,15 @@ class Prompt(Value):
 
 
 class RunSummary:
-    """Forwards events to `client` and collects what the exit code and the final output need."""
+    """Forwards events to `client` and collects what the exit code and the final output need.
 
-    def __init__(self, client: Client) -> None:
+    Without `tells_outcome` the exit code does not depend on the answers, only on whether there are any.
+    """
+
+    def __init__(self, client: Client, *, tells_outcome: bool = True) -> None:
         self._client = client
+        self._tells_outcome = tells_outcome
+        self._refused = False
         self._since = time.monotonic()
         self._codes: set[int] = set()
         self.answer: Assistant | None = None
@@ -97,6 +102,11 @@ class RunSummary:
         else:
             self._codes.add(ANSWERED if self.output is not None else exit_code_of_answer(self.answer.stop_reason))
 
+    def refuse(self, why: str) -> None:
+        """A prompt was not run."""
+        self._refused = True
+        self.fail(why)
+
     def fail(self, why: str) -> None:
         self._codes.add(FAILED)
         self.failures.append(why)
@@ -104,6 +114,8 @@ class RunSummary:
     @property
     def code(self) -> int:
         """Exit code of the worst result."""
+        if not self._tells_outcome:
+            return FAILED if self._refused else ANSWERED
         worst = next((code for code in (FAILED, STUCK, TRUNCATED) if code in self._codes), ANSWERED)
         return DENIED if worst == ANSWERED and self.denials else worst
 
@@ -160,7 +172,7 @@ async def _ask(handle: SessionHandle, summary: RunSummary, prompts: Sequence[Pro
         try:
             await handle.submit(prompt.text, prompt.images, None)
         except CommandError as error:  # no model, no key, or a session file that cannot be written
-            summary.fail(str(error))
+            summary.refuse(str(error))
             continue
         await handle.settled()
 
