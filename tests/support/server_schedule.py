@@ -33,15 +33,13 @@ from support.schedule_rules import Sessions
 from support.schedule_world import Workshop
 from support.server_schedule_cases import PLAIN, case
 from support.server_schedule_peers import Connection, Peer, Sent
-from support.staged_schedule import Played, Stage, numbered
+from support.staged_schedule import Played, Stage, factory_at, numbered
 from tau.core.agent.draft import Update
-from tau.records.base import replace
 from tau.records.dialogs import Input, UiRequest
 from tau.records.events import ToolUpdate
 from tau.records.host_events import SessionChanged
 from tau.runtime.app.factory import SessionFactory
 from tau.runtime.app.options import SessionOptions, SessionTarget
-from tau.runtime.app.session_choice import choose_session
 from tau.runtime.extensions.dialogs import dialog_id
 from tau.runtime.protocol import memory
 from tau.serve import channel, event_stream, live_sessions, outgoing
@@ -71,8 +69,7 @@ class Opener(SessionOpener):
         self._known = known
 
     def _load(self, options: SessionOptions, cwd: str) -> SessionFactory:
-        folder, resumed = choose_session(self._config.agent_dir, options.session, cwd)
-        return replace(self._known, options=options, folder=folder, resumed=resumed, cwd=cwd)
+        return factory_at(cwd, self._known, options)
 
     def _settings(self, cwd: str) -> Any:
         return self._known.settings

@@ -12,6 +12,7 @@ which it comes, or `on`: [EVENT, COUNT, PASSES], so many passes of the loop afte
 from __future__ import annotations
 
 import asyncio
+import copy
 import gc
 import itertools
 import logging
@@ -19,6 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
 from typing import Any
 from unittest.mock import patch
@@ -27,6 +29,10 @@ from support.schedule_cases import Json
 from support.schedule_loop import ScheduleLoop, Stuck
 from support.schedule_record import descriptors, targets
 from support.schedule_world import Workshop, scheduled
+from tau.records.base import replace
+from tau.runtime.app.factory import SessionFactory
+from tau.runtime.app.options import SessionOptions
+from tau.runtime.app.session_choice import choose_session
 
 Problem = tuple[str, str]
 ABANDONED: list[Any] = []  # tasks of a schedule that was stuck, which must not be destroyed without their loop
@@ -201,3 +207,11 @@ def make_small(found: Json, breaks: Callable[[Json], bool], plain: Json) -> Json
         if small[name] != value and breaks({**small, name: value}):
             small = {**small, name: value}
     return small
+
+
+def factory_at(cwd: str, known: SessionFactory, options: SessionOptions) -> SessionFactory:
+    """The factory of a session in a folder, without reading the same configuration again."""
+    config = copy.copy(known.config)
+    config.cwd = config.start = Path(cwd)
+    _, resumed = choose_session(config.agent_dir, options.session, cwd)
+    return replace(known, config=config, options=options, resumed=resumed)
