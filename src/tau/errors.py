@@ -2,6 +2,7 @@
 
     TauError
       CommandError      the client: a response with success false
+        SessionInUse
       ToolError         the model: a tool result with isError true
       ModelError        the run: an assistant message with stopReason error
       Aborted           the run: work was stopped by its AbortSignal
@@ -26,6 +27,14 @@ class TauError(Exception):
 
 class CommandError(TauError):
     """The client asked for something that is not possible, or not now."""
+
+
+class SessionInUse(CommandError):
+    """Another process has a session open. `where` says which: "in use by process 7"."""
+
+    def __init__(self, session: str, where: str, remedy: str) -> None:
+        super().__init__(f"Session {session} is {where}{remedy}")
+        self.where = where
 
 
 class ToolError(TauError):

@@ -28,9 +28,9 @@ def test_a_fence_around_millions_of_backticks_is_found_at_once() -> None:
 
 def test_a_replay_does_not_say_that_a_running_call_has_failed() -> None:
     calls = OpenCalls("/w", ToolInfo)
-    calls.announce("one", "bash")
+    calls.open("one", "bash")
     calls.start("one", "bash", {"command": "sleep 9"})
-    calls.announce("two", "bash")
+    calls.open("two", "bash")
     content: list[Any] = [Call(id, "bash", {"command": "sleep 9"}) for id in ("one", "two", "three")]
     message = Assistant(content, "api", "provider", "model", Usage(), "toolUse", 1)
     replay = Replay(calls, "/w", compaction=False)

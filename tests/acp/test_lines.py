@@ -25,7 +25,7 @@ LINES: dict[str, tuple[bytes, tuple[int, Any] | None]] = {
     "another version": (b'{"jsonrpc":"1.0","id":1,"method":"session/list"}', (-32600, 1)),
     "a method that is no string": (b'{"jsonrpc":"2.0","id":"a","method":7}', (-32600, "a")),
     "params that are no object": (b'{"jsonrpc":"2.0","id":1,"method":"session/list","params":3}', (-32600, 1)),
-    "params that are a list": (b'{"jsonrpc":"2.0","id":1,"method":"session/list","params":[]}', (-32602, 1)),
+    "params that are a list": (b'{"jsonrpc":"2.0","id":1,"method":"session/list","params":[1]}', (-32602, 1)),
     "an id that is no id": (b'{"jsonrpc":"2.0","id":{},"method":"session/list"}', (-32600, None)),
     "an id that is too large": (b'{"jsonrpc":"2.0","id":99999999999999999999,"method":"session/list"}', (-32600, None)),
     "an unknown method": (b'{"jsonrpc":"2.0","id":1,"method":"session/fly"}', (-32601, 1)),
@@ -106,7 +106,8 @@ def test_errors_name_the_wrong_field(tmp_path: Path) -> None:
             request = peer.request("session/new", cwd=str(tmp_path), mcpServers=[{"name": "a", "args": [1]}])
             await peer.send(request)
             answer = await peer.until(lambda one: one.get("id") == request["id"])
-            assert answer["error"]["data"] == {"field": "mcpServers[0].args[0]", "problem": "expected str, got int"}
+            where, problem = "mcpServers[0].args[0]", "expected str, got int"
+            assert answer["error"]["data"] == {"field": where, "problem": problem, "details": f"{where}: {problem}"}
 
     asyncio.run(main())
 

@@ -67,7 +67,9 @@ def test_an_edit_is_shown_with_its_diff_title_and_place(tmp_path: Path) -> None:
     async def case(peer: Peer, session: str) -> None:
         assert await peer.prompt(session) == "end_turn"
         updates = [one for one in peer.updates() if one.get("toolCallId") == "call_1"]
-        assert [one.get("status") for one in updates] == ["pending", None, "in_progress", "completed"]
+        assert [one.get("status") for one in updates] == ["pending", "in_progress", "completed"]
+        assert updates[0]["sessionUpdate"] == "tool_call" and updates[0]["title"] == "Edit `a.txt`"
+        assert updates[0]["rawInput"]["newText"] == "2"
         call = peer.calls()["call_1"]
         assert call["kind"] == "edit" and call["name"] == "edit" and call["title"] == "Edit `a.txt`"
         assert call["locations"] == [{"path": str(file), "line": 2}]

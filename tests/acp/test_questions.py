@@ -49,7 +49,7 @@ def test_a_permission_question_shows_the_real_call_and_its_diff_before_anything_
         def answer(params: Json) -> Json:
             asked.append(params)
             assert file.read_text() == "two\n"
-            return selected("allow-once")
+            return selected("allow_once")
 
         peer.answers["session/request_permission"] = answer
         assert await peer.prompt(session) == "end_turn"
@@ -60,7 +60,8 @@ def test_a_permission_question_shows_the_real_call_and_its_diff_before_anything_
         assert call["toolCallId"] == "call_1" and call["kind"] == "edit" and call["content"] == [diff]
         assert call["locations"] == [{"path": str(file)}] and call["rawInput"]["newText"] == "2"
         options = [(one["optionId"], one["kind"]) for one in params["options"]]
-        assert options == [("allow-once", "allow_once"), ("allow-session", "allow_always"), ("reject", "reject_once")]
+        assert options == [(kind, kind) for kind in ("allow_once", "allow_always", "reject_once")]
+        assert call["title"] == "Edit `a.txt`"
         assert peer.calls()["call_1"]["content"] == [diff]
 
     run(case, tmp_path, tool("edit", path="a.txt", oldText="two", newText="2"), OK, args=["--permissions", "ask"])
@@ -70,16 +71,16 @@ def test_a_permission_question_shows_the_real_call_and_its_diff_before_anything_
 @pytest.mark.parametrize(
     "answer",
     [
-        selected("reject"),
+        selected("reject_once"),
         selected("yes"),
-        selected("allow_once"),
+        selected("allow-once"),
         {"outcome": {"outcome": "cancelled"}},
         {"outcome": {"outcome": "selected"}},
-        {"outcome": {"outcome": "selected", "optionId": ["allow-once"]}},
-        {"outcome": "allow-once"},
+        {"outcome": {"outcome": "selected", "optionId": ["allow_once"]}},
+        {"outcome": "allow_once"},
         {},
         [],
-        "allow-once",
+        "allow_once",
     ],
     ids=str,
 )
@@ -103,7 +104,7 @@ def test_a_permission_question_waits_for_the_editor_as_long_as_it_takes(tmp_path
             asked = await peer.until(lambda one: one.get("method") == "session/request_permission")
             clock.let_pass(24 * 3600)
             await peer.call("session/list")
-            await peer.reply(asked, selected("allow-once"))
+            await peer.reply(asked, selected("allow_once"))
             assert (await peer.response(request))["stopReason"] == "end_turn"
             assert (tmp_path / "work" / "yes").exists()
 
@@ -120,7 +121,7 @@ def test_an_error_and_the_deadline_deny(tmp_path: Path) -> None:
         asked = await peer.until(lambda one: one.get("method") == "session/request_permission")
         assert (await peer.response(request))["stopReason"] == "end_turn"
         await peer.until(lambda one: one.get("params") == {"requestId": asked["id"]})
-        await peer.reply(asked, selected("allow-once"))  # too late
+        await peer.reply(asked, selected("allow_once"))  # too late
         start = len(peer.received)
         second = peer.prompt_request(session)
         await peer.send(second)
@@ -139,7 +140,7 @@ def test_allowing_for_the_session_is_remembered_and_rules_are_the_only_mode(tmp_
     count: list[Json] = []
 
     async def case(peer: Peer, session: str) -> None:
-        peer.answers["session/request_permission"] = lambda params: count.append(params) or selected("allow-session")
+        peer.answers["session/request_permission"] = lambda params: count.append(params) or selected("allow_always")
         await peer.prompt(session)
         assert len(count) == 1
         assert (tmp_path / "work" / "log").read_text() == "x\nx\n"
@@ -158,7 +159,7 @@ def test_the_mode_can_be_changed_while_a_run_is_under_way(tmp_path: Path) -> Non
         await peer.send(request)
         await peer.update("tool_call_update", status="in_progress")
         await peer.call("session/set_mode", sessionId=session, modeId="ask")
-        peer.answers["session/request_permission"] = lambda params: selected("reject")
+        peer.answers["session/request_permission"] = lambda params: selected("reject_once")
         (tmp_path / "work" / "go").touch()
         await peer.response(request)
         assert not (tmp_path / "work" / "no").exists()

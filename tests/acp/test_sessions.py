@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -316,6 +317,10 @@ def test_a_session_that_another_process_has_open_is_neither_loaded_nor_deleted(t
             await holder.stdout.readline()
             error = await refused(peer, "session/load", sessionId=session, cwd=str(work), mcpServers=[])
             assert error.code == -32603
+            assert re.fullmatch(
+                r"This session is in use by process \d+\. Close it there and load it again, or begin a new session\.",
+                error.message,
+            )
             assert (await refused(peer, "session/delete", sessionId=session)).code == -32603
             holder.stdin.close()
             await holder.wait()
@@ -337,7 +342,7 @@ def test_choices_are_complete_and_only_offered_values_are_taken(tmp_path: Path) 
         ]
         assert result["modes"]["currentModeId"] == options["mode"]["currentValue"] == "auto"
         model = options["model"]["currentValue"]
-        values = [one["value"] for group in options["model"]["options"] for one in group["options"]]
+        values = [one["value"] for one in options["model"]["options"]]
         assert model in values and all("/" in value for value in values)
         for id, value in (("speed", "1"), ("mode", "yolo"), ("model", "a/b"), ("mode", True), ("compaction", "yes")):
             error = await refused(peer, "session/set_config_option", sessionId=session, configId=id, value=value)

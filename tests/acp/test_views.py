@@ -21,7 +21,7 @@ from tau.acp.translator import Translator
 from tau.acp.updates import Diff, Location, Update
 from tau.core.text.diff import changes, split_lines, unified_patch
 from tau.records.base import UNSET, encode
-from tau.records.deltas import ToolCallEnd, ToolCallStart
+from tau.records.deltas import ToolCallEnd
 from tau.records.events import (
     AgentSettled,
     BudgetExceeded,
@@ -137,12 +137,26 @@ def test_events_that_a_client_cannot_show_are_logged_or_left_out() -> None:
 def test_a_call_that_never_runs_ends_as_failed() -> None:
     one, _ = translator()
     call = ToolCall("c", "bash", {"command": "ls"})
-    assert shown(one.translate_delta(ToolCallStart(0, "c", "bash")))[0]["status"] == "pending"
-    assert shown(one.translate_delta(ToolCallEnd(0, call)))[0]["title"] == "ls"
+    one.calls.open("c", "bash")
+    (announced,) = shown(one.translate_delta(ToolCallEnd(0, call)))
+    assert (announced["sessionUpdate"], announced["status"], announced["title"]) == ("tool_call", "pending", "ls")
     failed = Assistant([], "a", "p", "m", Usage(), "error", 0, error_message="cut")
     (update,) = shown(one.translate(MessageEnd(failed)))
     assert (update["toolCallId"], update["status"]) == ("c", "failed")
     assert one.translate(AgentSettled()) == []
+
+
+def test_a_call_is_announced_once_with_its_arguments_or_without_them_when_they_take_long() -> None:
+    calls = OpenCalls("/w", ToolInfo)
+    slow, cut = calls.open("slow", "bash"), calls.open("cut", "bash")
+    (early,) = shown([one] if (one := calls.announce(slow)) else [])
+    assert (early["sessionUpdate"], early["title"], early["kind"]) == ("tool_call", "bash", "execute")
+    assert calls.announce(slow) is None
+    (later,) = shown(calls.complete_arguments("slow", "bash", {"command": "ls"}))
+    assert (later["sessionUpdate"], later["title"], later["rawInput"]) == ("tool_call_update", "ls", {"command": "ls"})
+    (failed,) = shown(calls.fail_all("Not run."))
+    assert failed["toolCallId"] == "slow"  # the client was never told of the other
+    assert calls.announce(cut) is None
 
 
 def test_calls_with_one_id_at_once_get_ids_of_their_own_and_both_end() -> None:

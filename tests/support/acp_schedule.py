@@ -30,7 +30,7 @@ from support.schedule_extension import Pipe
 from support.schedule_record import Left, Record
 from support.schedule_rules import Sessions as Files
 from support.schedule_world import Workshop
-from support.staged_schedule import Played, Stage, timed
+from support.staged_schedule import Played, Stage, factory_at, timed
 from tau.acp import sessions as acp_sessions
 from tau.acp.server import Server
 from tau.acp.session import AcpSession
@@ -39,10 +39,10 @@ from tau.runtime.app import handle as session_handle
 from tau.runtime.app.factory import SessionFactory
 from tau.runtime.app.options import SessionTarget
 from tau.runtime.app.process import GarbageCollector
-from tau.runtime.app.session_choice import choose_session
 from tau.runtime.app.stored_sessions import StoredSessions
 from tau.runtime.protocol import memory
 from tau.runtime.protocol.memory import MemoryTransport
+from tau.store.empty_sessions import EmptySessions
 
 EVENTS = (
     *("ask session/new", "ask session/load", "ask session/load", "ask session/prompt", "ask session/prompt"),
@@ -115,11 +115,14 @@ class Loader:
     def load(self, cwd: str, target: SessionTarget, mcp_servers: Mapping[str, Any]) -> SessionFactory:
         target = replace(target, folder=str(self._stage.workshop.sessions))
         options = replace(self._known.options, session=target)
-        folder, resumed = choose_session(self._stage.workshop.agent, target, cwd)
-        return replace(self._known, options=options, folder=folder, resumed=resumed, cwd=cwd)
+        return factory_at(cwd, self._known, options)
 
     def stored_sessions(self, cwd: str) -> StoredSessions:
         return StoredSessions(self._stage.workshop.sessions, cwd, per_project=False)
+
+    @property
+    def empty_sessions(self) -> EmptySessions:
+        return EmptySessions(self._stage.workshop.agent)
 
     def has_key(self) -> bool:
         return True

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from tau.acp.errors import failed, invalid_params
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from tau.acp.errors import AcpError, failed, invalid_params
 from tau.acp.updates import (
     BooleanOption,
     Choice,
-    ChoiceGroup,
     ConfigOption,
     Mode,
     ModeState,
@@ -45,6 +48,16 @@ class Choices:
     def state(self) -> SessionChoices:
         return SessionChoices(self.options(), self.modes())
 
+    def values(self) -> dict[str, str | bool]:
+        return {option.id: option.current_value for option in self.options()}
+
+    async def restore(self, values: Mapping[str, Any]) -> None:
+        """Set what is still offered. A mode that asks less than the present one is not restored."""
+        for id, value in values.items():
+            if (id, value) != ("mode", "auto"):
+                with suppress(AcpError, CommandError):
+                    await self.set(id, value)
+
     def modes(self) -> ModeState:
         return ModeState(self.mode, [MODES[name] for name in self._offered_modes()])
 
@@ -60,7 +73,7 @@ class Choices:
             )
         ]
         current = "" if models.current is None else model_name(models.current)
-        options.append(SelectOption("model", "Model", "model", current, self._model_groups()))
+        options.append(SelectOption("model", "Model", "model", current, self._model_choices()))
         if models.current is not None and len(models.levels) > 1:
             levels = [Choice(level, LEVELS.get(level, level.capitalize())) for level in models.levels]
             options.append(SelectOption("thinking", "Thinking", "thought_level", models.level, levels))
@@ -122,16 +135,17 @@ class Choices:
 
     def _models(self) -> list[Model]:
         models = self._handle.models
-        listed = models.available
+        listed = list(models.available)
         if models.current is not None and models.current not in listed:
-            listed = [models.current, *listed]
+            listed.insert(0, models.current)
         return listed
 
-    def _model_groups(self) -> list[ChoiceGroup]:
-        groups: dict[str, list[Choice]] = {}
-        for model in self._models():
-            groups.setdefault(model.provider, []).append(Choice(model_name(model), model.name or model.id))
-        return [ChoiceGroup(provider, provider, choices) for provider, choices in groups.items()]
+    def _model_choices(self) -> list[Choice]:
+        """Those of one provider together, in the order of the providers."""
+        models = self._models()
+        places = {provider: at for at, provider in enumerate(dict.fromkeys(model.provider for model in models))}
+        models.sort(key=lambda model: places[model.provider])
+        return [Choice(model_name(model), f"{model.provider}: {model.name or model.id}") for model in models]
 
 
 def model_name(model: Model) -> str:

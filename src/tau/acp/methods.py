@@ -82,16 +82,20 @@ async def delete_session(server: Server, params: requests.OneSession) -> dict[st
 async def set_mode(server: Server, params: requests.SetMode) -> Answer:
     session = server.sessions.get(params.session_id)
     session.choices.set_mode(params.mode_id)
-    return Answer({}, lambda: session.choices_set(ConfigUpdate(config_options=session.choices.options())))
+    session.choices_set()
+    await server.sessions.remember(session)
+    return Answer({}, lambda: session.send_set(ConfigUpdate(config_options=session.choices.options())))
 
 
 async def set_config_option(server: Server, params: requests.SetConfigOption) -> Answer:
     session = server.sessions.get(params.session_id)
     before = session.choices.mode
     await session.choices.set(params.config_id, params.value)
+    session.choices_set()
+    await server.sessions.remember(session)
     mode = session.choices.mode
     update = None if mode == before else ModeUpdate(current_mode_id=mode)
-    return Answer({"configOptions": session.choices.options()}, lambda: session.choices_set(update))
+    return Answer({"configOptions": session.choices.options()}, lambda: session.send_set(update))
 
 
 def prompt(server: Server, params: requests.Prompt, id: Id) -> Coroutine[Any, Any, PromptResult]:

@@ -43,11 +43,14 @@ class FileChange(NamedTuple):
     after: bytes
 
 
-class _Call:
+class Call:
+    """A call that has not ended. It is announced once its arguments are there, or when they take long."""
+
     def __init__(self, id: str, name: str) -> None:
         self.id = id
         self.name = name
         self.arguments: Mapping[str, Any] = {}
+        self.announced = False
         self.started = False
         self.output = ""  # sent as output of a terminal
 
@@ -75,7 +78,7 @@ class OpenCalls:
         self._cwd = cwd
         self._info = info
         self._terminal = terminal
-        self._open: dict[str, _Call] = {}  # by the id of the model
+        self._open: dict[str, Call] = {}  # by the id of the model
         self.ids = CallIds()
         self._changes: dict[str, list[FileChange]] = {}  # by the id of the model
 
@@ -100,11 +103,17 @@ class OpenCalls:
         """A running call has written a file."""
         self._changes.setdefault(model_id, []).append(change)
 
-    def announce(self, model_id: str, name: str) -> ToolCall:
+    def open(self, model_id: str, name: str) -> Call:
         """The model begins to write a call."""
-        call = self._add(model_id, name)
-        view = self.view(name, {})
-        return ToolCall(tool_call_id=call.id, name=name, title=self._info(name).label or name, kind=view.kind)
+        return self._add(model_id, name)
+
+    def announce(self, call: Call) -> ToolCall | None:
+        """Announce a call whose arguments are not there yet; None if it is known already, or has ended."""
+        if call.announced or call not in self._open.values():
+            return None
+        call.announced = True
+        title = self._info(call.name).label or call.name
+        return ToolCall(tool_call_id=call.id, name=call.name, title=title, kind=self.view(call.name, {}).kind)
 
     def complete_arguments(self, model_id: str, name: str, arguments: Mapping[str, Any]) -> list[Update]:
         """The model has written the whole call."""
@@ -112,6 +121,8 @@ class OpenCalls:
         if call is None or call.started:
             return []
         call.arguments = arguments
+        if not call.announced:
+            return [self._whole(call)]
         view = self.view(name, arguments)
         return [ToolCallUpdate(tool_call_id=call.id, title=view.title, locations=view.locations, raw_input=arguments)]
 
@@ -120,27 +131,15 @@ class OpenCalls:
         call = self._open.get(model_id)
         meta: Any = UNSET
         content: Any = UNSET
-        announced = call is not None and not call.started
         if call is None or call.started:  # a second call with the id of one that runs
             call = self._add(model_id, name)
         call.arguments, call.started = given, True
         if self._is_terminal(name):
             content = [Terminal(call.id)]
             meta = {"terminal_info": {"terminal_id": call.id, "cwd": self._cwd}}
-        if announced:
+        if call.announced:
             return ToolCallUpdate(tool_call_id=call.id, status="in_progress", content=content, meta=meta)
-        view = self.view(name, given)
-        return ToolCall(
-            tool_call_id=call.id,
-            name=name,
-            title=view.title,
-            kind=view.kind,
-            status="in_progress",
-            locations=view.locations,
-            raw_input=given,
-            content=content,
-            meta=meta,
-        )
+        return self._whole(call, "in_progress", content, meta)
 
     def progress(self, model_id: str, outcome: Outcome) -> ToolCallUpdate | None:
         """Output of a running call; None if there is nothing to show."""
@@ -189,13 +188,29 @@ class OpenCalls:
 
     def fail_all(self, reason: str) -> list[Update]:
         """No open call will run or end by itself."""
-        calls, self._open = list(self._open.values()), {}
+        calls, self._open = [call for call in self._open.values() if call.announced], {}
         self._changes.clear()
         content: list[ToolContent] = [Contained(TextContent(reason))]
         return [ToolCallUpdate(tool_call_id=call.id, status="failed", content=content) for call in calls]
 
-    def _add(self, model_id: str, name: str, *, keep: bool = True) -> _Call:
-        call = _Call(self.ids.new(model_id), name)
+    def _whole(self, call: Call, status: Status = "pending", content: Any = UNSET, meta: Any = UNSET) -> ToolCall:
+        """Announce a call with its arguments."""
+        call.announced = True
+        view = self.view(call.name, call.arguments)
+        return ToolCall(
+            tool_call_id=call.id,
+            name=call.name,
+            title=view.title,
+            kind=view.kind,
+            status=status,
+            locations=view.locations,
+            raw_input=call.arguments,
+            content=content,
+            meta=meta,
+        )
+
+    def _add(self, model_id: str, name: str, *, keep: bool = True) -> Call:
+        call = Call(self.ids.new(model_id), name)
         if keep:
             self._open[model_id] = call
         return call
@@ -203,7 +218,7 @@ class OpenCalls:
     def _is_terminal(self, name: str) -> bool:
         return self._terminal and name == "bash"
 
-    def _terminal_end(self, call: _Call, outcome: Outcome, *, is_error: bool) -> dict[str, Any]:
+    def _terminal_end(self, call: Call, outcome: Outcome, *, is_error: bool) -> dict[str, Any]:
         text = "".join(block.text for block in outcome.content if isinstance(block, Text))
         code, signal = _exit_of(text, is_error=is_error)
         exit = {"terminal_id": call.id, "exit_code": code, "signal": signal}

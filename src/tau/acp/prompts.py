@@ -60,8 +60,8 @@ class PromptRunner:
         try:
             done = await handle.submit(prompt.text, prompt.images, prompt.behavior)
             result = await runs.result(number if done == "queued" else handle.runs.accepted)
-        except CommandError as error:
-            raise failed(str(error)) from None
+        except (AcpError, CommandError) as error:
+            raise self._readable(error) from None
         finally:
             self._session.turns.finish(turn)
         return cancelled() if turn.cancelled.is_set() else result
@@ -72,10 +72,10 @@ class PromptRunner:
             if not await turn.ready:
                 return cancelled()
             result = await self._run(prompt, turn)
-        except AcpError:
+        except (AcpError, CommandError) as error:
             if turn.cancelled.is_set():
                 return cancelled()
-            raise
+            raise self._readable(error) from None
         finally:
             self._session.turns.finish(turn)
         return cancelled() if turn.cancelled.is_set() else result
@@ -84,6 +84,7 @@ class PromptRunner:
         await self._until_idle(turn)
         if turn.cancelled.is_set():
             return cancelled()
+        self._session.show_kept()
         own = find_own_command(prompt.text)
         if own is not None and not await self._is_replaced(prompt.text):
             return await self._run_own(*own)
@@ -93,10 +94,7 @@ class PromptRunner:
         except CommandError as error:
             methods = auth_methods(self._session.capabilities)
             raise AcpError(AUTH_REQUIRED, str(error), {"authMethods": methods}) from None
-        try:
-            done = await handle.submit(prompt.text, prompt.images, None, output_schema=prompt.output_schema)
-        except CommandError as error:
-            raise failed(str(error)) from None
+        done = await handle.submit(prompt.text, prompt.images, None, output_schema=prompt.output_schema)
         if done == "started":
             return await self._session.runs.result(self._session.runs.add_own())
         await handle.settled()
@@ -120,9 +118,14 @@ class PromptRunner:
         return any(command.name == name for command in await self._handle.commands())
 
     async def _run_own(self, command: OwnCommand, argument: str) -> PromptResult:
-        try:
-            answer = await command.run(self._handle, argument)
-        except CommandError as error:
-            raise failed(str(error)) from None
+        answer = await command.run(self._handle, argument)
         self._session.writer.send_text(b"message", new_message_id(), answer)
         return PromptResult(stop_reason="end_turn")
+
+    def _readable(self, error: AcpError | CommandError) -> AcpError:
+        """The error of the request. The body of a response becomes a sentence, and stays in `data`."""
+        known = error if isinstance(error, AcpError) else failed(str(error))
+        sentence = self._session.readable(str(known))
+        if sentence == str(known):
+            return known
+        return AcpError(known.code, sentence, {**(known.data or {}), "response": str(known)})

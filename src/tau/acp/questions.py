@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from tau.acp.client import Client, ClientRequest
 from tau.acp.diffs import diffs_of_change
 from tau.acp.open_calls import OpenCalls
-from tau.acp.updates import Contained, PermissionOption, Severity, TextContent, ToolCallFields, ToolContent
+from tau.acp.updates import Contained, OptionKind, PermissionOption, Severity, TextContent, ToolCallFields, ToolContent
 from tau.records.dialogs import Confirm, Editor, Input, Notify, Select, UiRequest
 from tau.records.permissions import PermissionDetails
 from tau.runtime.app.handle import SessionHandle
@@ -91,12 +91,8 @@ class Questions:
 
     async def _ask_permission(self, question: Select, details: PermissionDetails) -> dict[str, Any]:
         once, session, deny = question.options
-        offered = {
-            "allow-once": PermissionOption("allow-once", once, "allow_once"),
-            "allow-session": PermissionOption("allow-session", session, "allow_always"),
-            "reject": PermissionOption("reject", deny, "reject_once"),
-        }
-        values = {"allow-once": ALLOW_ONCE, "allow-session": session, "reject": DENY}
+        offered = [_option("allow_once", once), _option("allow_always", session), _option("reject_once", deny)]
+        values = {"allow_once": ALLOW_ONCE, "allow_always": session, "reject_once": DENY}
         view = self._calls.view(details.tool, details.arguments)
         call = ToolCallFields(
             tool_call_id=self._calls.id_of(details.call_id),
@@ -116,16 +112,16 @@ class Questions:
         return [Contained(TextContent(question.title))]
 
     async def _choose(
-        self, question: Question, call: ToolCallFields, offered: Mapping[str, PermissionOption]
+        self, question: Question, call: ToolCallFields, offered: Sequence[PermissionOption]
     ) -> str | None:
         """The id of the chosen option; None if none was chosen."""
-        params = {"sessionId": self._session_id, "toolCall": call, "options": [*offered.values()]}
+        params = {"sessionId": self._session_id, "toolCall": call, "options": offered}
         result = await self._request(question, "session/request_permission", params)
         outcome = result.get("outcome") if result is not None else None
         if not isinstance(outcome, dict) or outcome.get("outcome") != "selected":
             return None
         chosen = outcome.get("optionId")
-        return chosen if isinstance(chosen, str) and chosen in offered else None
+        return chosen if chosen in [option.option_id for option in offered] else None
 
     # Dialogs.
 
@@ -168,10 +164,7 @@ class Questions:
             return {"cancelled": True}
         call = ToolCallFields(tool_call_id=f"dialog-{question.id}", title=question.title, kind="other")
         if isinstance(question, Confirm):
-            options = {
-                "yes": PermissionOption("yes", CONFIRMED, "allow_once"),
-                "no": PermissionOption("no", DECLINED, "reject_once"),
-            }
+            options = [_option("allow_once", CONFIRMED), _option("reject_once", DECLINED)]
             call = ToolCallFields(
                 tool_call_id=call.tool_call_id,
                 title=question.title,
@@ -179,11 +172,16 @@ class Questions:
                 content=[Contained(TextContent(question.message))],
             )
             chosen = await self._choose(question, call, options)
-            return {"cancelled": True} if chosen is None else {"confirmed": chosen == "yes"}
+            return {"cancelled": True} if chosen is None else {"confirmed": chosen == "allow_once"}
         listed = {f"option-{at}": option for at, option in enumerate(question.options)}
-        options = {id: PermissionOption(id, option, "allow_once") for id, option in listed.items()}
+        options = [PermissionOption(id, option, "allow_once") for id, option in listed.items()]
         chosen = await self._choose(question, call, options)
         return {"cancelled": True} if chosen is None else {"value": listed[chosen]}
+
+
+def _option(kind: OptionKind, name: str) -> PermissionOption:
+    """An option whose id is its kind: some clients go by the id and know no other."""
+    return PermissionOption(kind, name, kind)
 
 
 def _form(question: Question) -> tuple[str, dict[str, Any]]:

@@ -10,6 +10,15 @@ from typing import Any, Literal
 
 from tau.records.base import UNSET, Record, UnsetType, Value, field
 
+OBJECTS = ("_meta", "clientCapabilities", "clientInfo")  # parameters that may be an empty object
+
+
+def with_empty_objects(params: dict[str, Any] | list[Any]) -> dict[str, Any] | list[Any]:
+    """Lua and PHP cannot easily tell an empty object from an empty list, and write `[]`."""
+    if not isinstance(params, dict):
+        return params or {}
+    return params | {name: {} for name in OBJECTS if params.get(name) == []}
+
 
 class Params(Record):
     """Base class of parameters. `meta` holds extensions of the protocol; those of tau are in `meta["tau"]`."""
@@ -154,7 +163,7 @@ def capabilities_of(announced: Mapping[str, Any] | None) -> Capabilities:
         value: Any = given
         for name in path:
             value = value.get(name) if isinstance(value, dict) else None
-        return value is True or isinstance(value, dict)
+        return value is True or isinstance(value, dict) or value == []
 
     return Capabilities(
         notices=has("session", "notices"),

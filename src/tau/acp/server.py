@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any
 from tau.acp.client import Client
 from tau.acp.errors import CANCELLED, AcpError, invalid_params, invalid_request, unknown_method
 from tau.acp.methods import METHODS, NOTIFICATIONS, Answer, Method
-from tau.acp.requests import Capabilities, Params
-from tau.records.base import BadRecord, convert, decode, encode
+from tau.acp.requests import Capabilities, Params, with_empty_objects
+from tau.records.base import UNSET, BadRecord, convert, decode, encode
 from tau.runtime.protocol.outbox import Outbox
 from tau.runtime.protocol.requests import InputLine
 from tau.runtime.protocol.responses import unexpected_failure
 from tau.wire.jsonrpc import (
     INTERNAL_ERROR,
+    INVALID_REQUEST,
     PARSE_ERROR,
     ErrorResponse,
     Id,
@@ -157,7 +158,7 @@ class Server:
     def _request(self, request: Request) -> bool:
         id = request.id
         if isinstance(id, int) and not -MAX_INTEGER_ID <= id < MAX_INTEGER_ID:
-            self._respond_error(None, *_parts(invalid_request('"id" must be an integer of 64 bits, or a string.')))
+            self._respond_error(None, INVALID_REQUEST, '"id" must be an integer of 64 bits, or a string.')
             return False
         try:
             method = METHODS.get(request.method)
@@ -217,18 +218,18 @@ class Server:
 
     def _respond_failure(self, id: Id, method: str, error: Exception) -> None:
         if isinstance(error, AcpError):
-            self._respond_error(id, *_parts(error))
+            self._respond_error(id, error.code, str(error), error.data)
             return
         self._respond_error(id, INTERNAL_ERROR, unexpected_failure(method, error))
 
-    def _respond_error(self, id: Id | None, code: int, message: str, data: Any = None) -> None:
-        extra = () if data is None else (data,)
-        self.client.send(encode_error(id, code, message, *extra))
+    def _respond_error(self, id: Id | None, code: int, message: str, data: Any = UNSET) -> None:
+        # `details`, as the official SDK fills it: some clients show nothing else.
+        self.client.send(encode_error(id, code, message, {"details": message, **(data or {})}))
 
 
 def parse_params(method: Method, params: Any) -> Params:
     """Raises AcpError that names the wrong field."""
-    given = params if isinstance(params, dict | list) else {}
+    given = with_empty_objects(params) if isinstance(params, dict | list) else {}
     if isinstance(given, list):
         raise invalid_params("params", "expected an object")
     try:
@@ -240,7 +241,3 @@ def parse_params(method: Method, params: Any) -> Params:
         field, colon, problem = str(error).partition(": ")
         raise invalid_params(field if colon else "", problem if colon else str(error)) from None
     return checked
-
-
-def _parts(error: AcpError) -> tuple[int, str, Any]:
-    return error.code, str(error), error.data if error.data else None

@@ -10,7 +10,7 @@ from typing import Any
 
 from tau.acp.choices import Choices
 from tau.acp.client import Client, UpdateWriter
-from tau.acp.open_calls import FileChange, OpenCalls, ToolInfo
+from tau.acp.open_calls import Call, FileChange, OpenCalls, ToolInfo
 from tau.acp.own_commands import available_commands
 from tau.acp.progress import ProgressLimiter
 from tau.acp.questions import Questions
@@ -18,11 +18,22 @@ from tau.acp.requests import Capabilities
 from tau.acp.run_tracker import RunTracker
 from tau.acp.translator import Translator
 from tau.acp.turns import TurnQueue
-from tau.acp.updates import Command, CommandsUpdate, ConfigUpdate, Cost, ModeUpdate, Severity, Update, UsageUpdate
+from tau.acp.updates import (
+    Command,
+    CommandsUpdate,
+    ConfigUpdate,
+    Cost,
+    ModeUpdate,
+    Severity,
+    TextContent,
+    ThoughtChunk,
+    Update,
+    UsageUpdate,
+)
 from tau.core.agent.draft import Update as DraftUpdate
 from tau.errors import ExtensionFailure, UsageError
 from tau.records.base import UNSET
-from tau.records.deltas import TextDelta, ThinkingDelta
+from tau.records.deltas import TextDelta, ThinkingDelta, ToolCallStart
 from tau.records.dialogs import UiRequest
 from tau.records.events import (
     AgentSettled,
@@ -38,9 +49,12 @@ from tau.records.events import (
 from tau.records.messages import Assistant, User
 from tau.runtime.app.handle import SessionHandle
 from tau.runtime.clock import iso
+from tau.runtime.models.readable_errors import readable_error
 
 logger = logging.getLogger(__name__)
 CLOSE_TIMEOUT_S = 1.5
+ANNOUNCE_AFTER_S = 1.0  # a call is shown with its arguments, unless the model takes longer to write them
+MAX_THOUGHTS = 100  # notices of a session that are shown as thoughts
 
 
 class AcpSession:
@@ -60,7 +74,13 @@ class AcpSession:
         self.writer = UpdateWriter(client, self.id)
         self.calls = OpenCalls(handle.cwd, self._tool_info, terminal=capabilities.terminal_output)
         self._translator = Translator(
-            self.calls, capabilities, lambda: handle.log.reserve_answer_id(), new_message_id, iso, logger.warning
+            self.calls,
+            capabilities,
+            lambda: handle.log.reserve_answer_id(),
+            new_message_id,
+            iso,
+            self._keep_unshown,
+            self.readable,
         )
         self.choices = Choices(handle, boolean_options=capabilities.boolean_options)
         self.turns = TurnQueue()
@@ -72,6 +92,8 @@ class AcpSession:
         self._sent_choices: object = None
         self._sent_usage: UsageUpdate | None = None
         self._sent_commands: list[Command] = []
+        self._unshown: list[str] = []  # notices for the next prompt
+        self._shown = set[str]()  # notices as thoughts
         self._asked = asyncio.Event()  # a question was asked
         handle.on_file_change(self._file_changed)
         self.started: asyncio.Task[None] = asyncio.create_task(start())
@@ -79,6 +101,10 @@ class AcpSession:
     @property
     def capabilities(self) -> Capabilities:
         return self._client.capabilities
+
+    def readable(self, text: str) -> str:
+        """An error of a model server as a sentence."""
+        return readable_error(text, self.handle.models, hint="")
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a task that ends with the session."""
@@ -133,6 +159,9 @@ class AcpSession:
             elif isinstance(delta, ThinkingDelta):
                 if delta.delta:
                     self.writer.send_text(b"thought", self._translator.message_id, delta.delta)
+            elif isinstance(delta, ToolCallStart):
+                call = self.calls.open(delta.id, delta.tool_name)
+                asyncio.get_running_loop().call_later(ANNOUNCE_AFTER_S, self._announce_call, call)
             else:
                 for update in self._translator.translate_delta(delta):
                     self.writer.send(update)
@@ -163,6 +192,11 @@ class AcpSession:
             self._progress.clear()
             self.spawn(self._refresh())
 
+    def _announce_call(self, call: Call) -> None:
+        """The model takes its time for the arguments of a call."""
+        if (update := self.calls.announce(call)) is not None:
+            self.writer.send(update)
+
     def _send_progress(self, event: ToolUpdate) -> None:
         for update in self._translator.translate(event):
             self.writer.send(update)
@@ -170,6 +204,22 @@ class AcpSession:
     def notice(self, severity: Severity, title: str) -> None:
         for update in self._translator.notice(severity, title):
             self.writer.send(update)
+
+    def _keep_unshown(self, text: str) -> None:
+        """A notice for a client without notices: a thought, and only in a prompt, where every client expects one."""
+        logger.warning(text)
+        if text in self._shown or len(self._shown) >= MAX_THOUGHTS:
+            return
+        self._shown.add(text)
+        self._unshown.append(text)
+        if self.turns.busy:
+            self.show_kept()
+
+    def show_kept(self) -> None:
+        """A prompt has begun: send the notices that the client could not be shown before."""
+        for text in self._unshown:
+            self.writer.send(ThoughtChunk(content=TextContent(f"{text}\n\n"), message_id=new_message_id()))
+        self._unshown.clear()
 
     def _file_changed(self, call_id: str, path: str, before: bytes | None, after: bytes) -> None:
         self.calls.record_change(call_id, FileChange(path, before, after))
@@ -212,9 +262,12 @@ class AcpSession:
             self.writer.send(CommandsUpdate(available_commands=commands))
         self.send_choices()
 
-    def choices_set(self, update: Update | None) -> None:
-        """The client has set a choice. Its answer has all of them; `update` is what it does not have."""
+    def choices_set(self) -> None:
+        """The client has set a choice, and its answer will have all of them."""
         self._sent_choices = self.choices.key()
+
+    def send_set(self, update: Update | None) -> None:
+        """The client has the answer; `update` is what that does not have."""
         if update is not None:
             self.writer.send(update)
         self._send_usage()

@@ -21,7 +21,7 @@ from tau.acp.requests import ListSessions, McpServer
 from tau.acp.session import AcpSession
 from tau.acp.updates import SessionInfo
 from tau.core.agent.draft import Update as DraftUpdate
-from tau.errors import CommandError, ExtensionFailure, UsageError
+from tau.errors import CommandError, ExtensionFailure, SessionInUse, UsageError
 from tau.records.base import UNSET
 from tau.records.dialogs import UiRequest
 from tau.records.events import AgentSettled, Event
@@ -30,6 +30,7 @@ from tau.runtime.app.factory import SessionFactory
 from tau.runtime.app.options import SessionTarget
 from tau.runtime.app.process import GarbageCollector
 from tau.runtime.app.stored_sessions import BadCursor, StoredSessions
+from tau.store.empty_sessions import EmptySessions
 
 logger = logging.getLogger(__name__)
 MAX_TITLE = 80  # characters of the first message, if a session has no name
@@ -45,6 +46,10 @@ class Loader(Protocol):
 
     def stored_sessions(self, cwd: str) -> StoredSessions:
         """The session files, as the settings of a folder place them."""
+
+    @property
+    def empty_sessions(self) -> EmptySessions:
+        """The sessions that have no file yet."""
 
     def has_key(self) -> bool:
         """Read the keys again. True if there is one for any provider."""
@@ -107,7 +112,26 @@ class Sessions:
 
     async def new(self, cwd: str, servers: Sequence[McpServer]) -> AcpSession:
         """Open a new session. The caller announces it after its answer."""
-        return await self._open_session(cwd, SessionTarget(), servers)
+        session = await self._open_session(cwd, SessionTarget(), servers)
+        await self.remember(session)
+        return session
+
+    async def remember(self, session: AcpSession) -> None:
+        """Keep a session that has no prompt yet, and its choices, so that another process can load it."""
+        path, empty = session.handle.log.path, self._loader.empty_sessions
+        if path is None:
+            return
+
+        def write() -> None:
+            if not os.path.exists(path):
+                empty.write(session.id, choices)
+
+        try:
+            async with self._locks.setdefault(session.id, asyncio.Lock()):
+                choices = session.choices.values()
+                await asyncio.to_thread(write)
+        except OSError as error:
+            logger.warning("session %s cannot be loaded again before its first prompt: %s", session.id, error)
 
     async def existing(self, id: str, cwd: str, servers: Sequence[McpServer]) -> AcpSession:
         """Open a stored session, or return it if it is open."""
@@ -121,9 +145,14 @@ class Sessions:
                 raise unknown_session(id)
             stored = await self._in_thread(lambda: self._loader.stored_sessions(cwd))
             path = await self._in_thread(lambda: stored.find(id))
-            if path is None:
+            if path is not None:
+                return await self._open_session(cwd, SessionTarget(named=str(path)), servers)
+            choices = await self._in_thread(lambda: self._loader.empty_sessions.read(id))
+            if choices is None:
                 raise unknown_session(id)
-            return await self._open_session(cwd, SessionTarget(named=str(path)), servers)
+            session = await self._open_session(cwd, SessionTarget(id=id), servers)
+            await session.choices.restore(choices)
+            return session
 
     async def _open_session(self, cwd: str, target: SessionTarget, servers: Sequence[McpServer]) -> AcpSession:
         _check_folder(cwd)
@@ -132,7 +161,11 @@ class Sessions:
         relay = EventRelay(self._collect_garbage)
         try:
             handle = factory.open(relay, "acp", saves=False, shared=True)
-        except CommandError as error:  # another process has it open
+        except SessionInUse as error:
+            raise failed(
+                f"This session is {error.where}. Close it there and load it again, or begin a new session."
+            ) from None
+        except CommandError as error:
             raise failed(str(error)) from None
         if self._loader.asks:
             handle.permissions.add("ask")
@@ -196,6 +229,7 @@ class Sessions:
                 return
             stored = await self._in_thread(lambda: self._loader.stored_sessions(cwd))
             await self._in_thread(lambda: stored.delete(path or stored.find(id)))
+            await self._in_thread(lambda: self._loader.empty_sessions.remove(id))
 
     # Close.
 
@@ -207,9 +241,15 @@ class Sessions:
         self._open.pop(session.id, None)
         self._runners.pop(session.id, None)
         if (closing := self._closing.get(session)) is None:
-            closing = self._closing[session] = asyncio.create_task(session.close())
+            closing = self._closing[session] = asyncio.create_task(self._end(session))
             closing.add_done_callback(lambda done: self._closed(session))
         await asyncio.shield(closing)
+
+    async def _end(self, session: AcpSession) -> None:
+        await session.close()
+        path, empty = session.handle.log.path, self._loader.empty_sessions
+        if path is not None and os.path.exists(path):
+            await asyncio.to_thread(empty.remove, session.id)
 
     def _closed(self, session: AcpSession) -> None:
         del self._closing[session]

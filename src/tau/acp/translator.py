@@ -30,7 +30,7 @@ from tau.acp.updates import (
 )
 from tau.core.agent.budgets import limit_text
 from tau.records.base import UNSET, BadRecord, convert
-from tau.records.deltas import ToolCallEnd, ToolCallStart
+from tau.records.deltas import ToolCallEnd
 from tau.records.events import (
     AgentSettled,
     AutoRetryEnd,
@@ -61,7 +61,7 @@ COMPACTION_TITLE = "Compact the conversation"
 class Translator:
     """`answer_id` returns the id of the entry that an answer will be, `new_id` an id for other messages.
 
-    `iso_now` is the time. `log` takes what the client cannot be shown.
+    `iso_now` is the time. `log` takes what the client cannot be shown. `readable` rewrites errors of model servers.
     """
 
     def __init__(
@@ -72,6 +72,7 @@ class Translator:
         new_id: Callable[[], str],
         iso_now: Callable[[], str],
         log: Callable[[str], None],
+        readable: Callable[[str], str] = str,
     ) -> None:
         self.calls = calls
         self._capabilities = capabilities
@@ -79,6 +80,7 @@ class Translator:
         self._new_id = new_id
         self._iso_now = iso_now
         self._log = log
+        self._readable = readable
         self.message_id = new_id()  # of the answer that is streamed
         self._compaction_id = ""
         self._handlers: dict[type[Event], Callable[[Any], list[Update]]] = {
@@ -110,11 +112,9 @@ class Translator:
 
     def translate_delta(self, delta: object) -> list[Update]:
         """The updates for a streamed piece of an answer, other than text."""
-        match delta:
-            case ToolCallStart(_, id, name):
-                return [self.calls.announce(id, name)]
-            case ToolCallEnd(_, call):
-                return self.calls.complete_arguments(call.id, call.name, call.arguments)
+        if isinstance(delta, ToolCallEnd):
+            call = delta.tool_call
+            return self.calls.complete_arguments(call.id, call.name, call.arguments)
         return []
 
     def notice(self, severity: Severity, title: str, description: str = "") -> list[Update]:
@@ -134,7 +134,7 @@ class Translator:
     def _message_end(self, event: MessageEnd) -> list[Update]:
         match event.message:
             case Assistant() as answer if answer.failed:
-                return self.calls.fail_all(answer.error_message or "The answer was not completed.")
+                return self.calls.fail_all(self._readable(answer.error_message or "The answer was not completed."))
             case Custom(_, content, True):
                 return _chunks(MessageChunk, content, self._new_id())
         return []
@@ -160,12 +160,12 @@ class Translator:
     def _retry_start(self, event: AutoRetryStart) -> list[Update]:
         seconds = event.delay_ms / 1000
         text = f"Retry {event.attempt} of {event.max_attempts} in {seconds:g} s"
-        return self._aside("warning", text, event.error_message)
+        return self._aside("warning", text, self._readable(event.error_message))
 
     def _retry_end(self, event: AutoRetryEnd) -> list[Update]:
         if event.success:
             return []
-        return self._aside("error", f"Gave up after {event.attempt} retries", event.final_error or "")
+        return self._aside("error", f"Gave up after {event.attempt} retries", self._readable(event.final_error or ""))
 
     def _aside(self, severity: Severity, title: str, description: str) -> list[Update]:
         """A notice, or a thought for clients without notices; never a part of the answer."""
@@ -190,7 +190,7 @@ class Translator:
     def _compaction_end(self, event: CompactionEnd) -> list[Update]:
         id = self._compaction_id or self._new_id()
         summary = None if event.result is None else event.result.summary
-        problem = event.error_message or "Nothing was compacted."
+        problem = self._readable(event.error_message or "Nothing was compacted.")
         if self._capabilities.compaction:
             if summary is not None:
                 return [CompactionUpdate(compaction_id=id, status="completed", summary=[TextContent(summary)])]

@@ -12,6 +12,7 @@ from tau.records.base import UNSET, Record, UnsetType, field
 ToolKind = Literal["read", "edit", "search", "execute", "think", "fetch", "other"]
 Status = Literal["pending", "in_progress", "completed", "failed"]
 Severity = Literal["info", "warning", "error"]
+OptionKind = Literal["allow_once", "allow_always", "reject_once"]
 Meta = dict[str, Any] | UnsetType
 
 
@@ -161,18 +162,12 @@ class Choice(Record):
     description: str | UnsetType = UNSET
 
 
-class ChoiceGroup(Record):
-    group: str
-    name: str
-    options: list[Choice]
-
-
 class SelectOption(Record, tag_field="type", tag="select"):
     id: str
     name: str
     category: str
     current_value: str
-    options: list[Choice] | list[ChoiceGroup]
+    options: list[Choice]  # flat: some clients cannot read groups
 
 
 class BooleanOption(Record, tag_field="type", tag="boolean"):
@@ -241,7 +236,7 @@ class CompactionUpdate(Update, tag="compaction_update", kw_only=True):
 class PermissionOption(Record):
     option_id: str
     name: str
-    kind: Literal["allow_once", "allow_always", "reject_once"]
+    kind: OptionKind
 
 
 class SessionInfo(Record):

@@ -20,6 +20,7 @@ from tau.runtime.app.options import SessionTarget
 from tau.runtime.app.session_choice import absolute
 from tau.runtime.app.stored_sessions import StoredSessions
 from tau.runtime.terminal import hide_in_log, log_to_stderr
+from tau.store.empty_sessions import EmptySessions
 from tau.store.keys import Keys
 from tau.store.paths import agent_dir
 from tau.store.sessions import folder_for
@@ -56,6 +57,10 @@ class FlagLoader:
         chosen = given.folder or config.settings.session_dir
         folder = absolute(cwd, chosen) if chosen else folder_for(cwd, agent_dir())
         return StoredSessions(folder, cwd, per_project=not chosen)
+
+    @property
+    def empty_sessions(self) -> EmptySessions:
+        return EmptySessions(agent_dir())
 
     def has_key(self) -> bool:
         keys = Keys(agent_dir() / "auth.json", os.environ)

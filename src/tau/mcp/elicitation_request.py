@@ -27,6 +27,8 @@ def url_request(server: str, message: str, url: str, id: str) -> dict[str, Any]:
 
 def checked_content(form: Form, content: Any) -> dict[str, Any] | None:
     """The answers that the schema allows; None if one is missing or wrong."""
+    if content == []:  # an empty object, as Lua and PHP write it
+        content = {}
     if not isinstance(content, Mapping):
         return None
     found: dict[str, Any] = {}

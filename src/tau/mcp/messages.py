@@ -87,7 +87,8 @@ class ServerProfile(Value):
     capabilities: Mapping[str, Any] = {}
 
     def has(self, capability: str) -> bool:
-        return isinstance(self.capabilities.get(capability), Mapping)
+        found = self.capabilities.get(capability)
+        return isinstance(found, Mapping) or found == []  # an empty object, as PHP and Lua write it
 
     def tells_changes(self, capability: str) -> bool:
         found = self.capabilities.get(capability)

@@ -19,7 +19,7 @@ from contextlib import suppress
 from errno import EEXIST
 from pathlib import Path
 
-from tau.errors import CommandError
+from tau.errors import CommandError, SessionInUse
 from tau.store.locks import holder, lock, unlock
 from tau.store.sessions import is_blank
 
@@ -240,12 +240,10 @@ class Journal:
             pid = holder(handle)
             by = f"process {pid}" if pid else "another process"
             if pid and self._is_host(pid):
-                raise CommandError(
-                    f"Session {self.path} is open in tau serve (process {pid}): tau attach continues it."
-                )
-            raise CommandError(
-                f"Session {self.path} is in use by {by}. Close it there, or start with --fork to continue in a copy."
-            )
+                where = f"open in tau serve (process {pid})"
+                raise SessionInUse(str(self.path), where, ": tau attach continues it.")
+            remedy = ". Close it there, or start with --fork to continue in a copy."
+            raise SessionInUse(str(self.path), f"in use by {by}", remedy)
 
     def _is_host(self, pid: int) -> bool:
         """True if this process is `tau serve`."""

@@ -17,22 +17,27 @@ from tau.runtime.models.selection import ModelSelection
 
 MAX_MESSAGE_BYTES = 300
 MAX_PAGE_HEAD = 4096  # characters of a page, where its title is
-RESPONSE = re.compile(r"([45]\d\d) (.*)", re.DOTALL)  # as llm/http.py writes it
+# As llm/http.py writes it, and runtime/runs/summaries.py.
+RESPONSE = re.compile(r"((?:[A-Z][a-z ]{1,40} failed: )?)([45]\d\d) (.*)", re.DOTALL)
 NO_BODY = "status code (no body)"
 VERBOSE = " (--verbose shows the whole response.)"
 
 
-def readable_error(text: str, models: ModelSelection) -> str:
-    """Rewrite "401 {...}" as a sentence that says whose key or which address it is about."""
+def readable_error(text: str, models: ModelSelection, hint: str = VERBOSE) -> str:
+    """Rewrite "401 {...}" as a sentence that says whose key or which address it is about.
+
+    `hint` says where the whole response is.
+    """
     response = RESPONSE.fullmatch(text)
     if response is None or models.current is None or models.current.api in OFFLINE_APIS:
         return text
     if logging.getLogger().isEnabledFor(logging.INFO):
         return text
-    status, body = int(response[1]), response[2]
+    prefix, status, body = response[1], int(response[2]), response[3]
     message = message_of(body)
-    hint = VERBOSE if message != body and body != NO_BODY else ""
-    return f"{_sentence(status, models)} ({status}){f': {message}' if message else ''}".rstrip(".") + "." + hint
+    if message == body or body == NO_BODY:
+        hint = ""
+    return f"{prefix}{_sentence(status, models)} ({status}){f': {message}' if message else ''}".rstrip(".") + "." + hint
 
 
 def _sentence(status: int, models: ModelSelection) -> str:
