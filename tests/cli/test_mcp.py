@@ -150,10 +150,20 @@ def test_servers_of_another_program_are_copied(tmp_path: Path, tau_mcp: Run) -> 
     assert servers(tmp_path)["v"] == {"command": "c", "env": {"K": "${MY_KEY}"}}
 
 
+def test_a_header_may_be_given_as_programs_show_it(tmp_path: Path, tau_mcp: Run) -> None:
+    given = ["Authorization: Bearer a=b:c", "X-One=1: 2", "X-Two:", "X_Three:3"]
+    words = [word for header in given for word in ("--header", header)]
+    assert tau_mcp("add", "x", "--url", "https://a/", *words).returncode == 0
+    headers = {"Authorization": "Bearer a=b:c", "X-One": "1: 2", "X-Two": "", "X_Three": "3"}
+    assert servers(tmp_path)["x"]["headers"] == headers
+
+
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
         (["add"], "usage"),
+        (["add", "x", "--url", "https://a/", "--header", "A b"], '--header needs NAME=VALUE or "Name: value"'),
+        (["add", "x", "--env", "A: b", "--", "y"], "--env needs NAME=VALUE"),
         (["add", "x"], "either a command"),
         (["add", "bad name", "--", "y"], "letters"),
         (["add", "x", "--url", "nonsense"], "http"),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tau.mcp.config import Layer, Source, merge_layers
-from tau.mcp.definitions import changed_names, parse_tools
+from tau.mcp.definitions import changed_names, changed_tools, parse_tools
 from tau.mcp.elicitation import parse_form
 from tau.mcp.imports import import_servers
 from tau.mcp.names import passes_for_another
@@ -60,6 +60,24 @@ def test_a_name_that_means_something_else_is_noticed_however_it_comes_about() ->
     assert changed_names("s", listed("a_b"), listed()) == [name]  # it may come back as something else
     assert changed_names("s", listed(), listed("a_b")) == [name]
     assert name in changed_names("s", listed("a_b"), listed("a_b", "a.b"))  # both get a hash
+
+
+def test_a_set_that_a_server_lists_in_another_order_is_no_change() -> None:
+    def listed(*order: int, words: str = "Run a command.\nAllowed: {}.", tools: int = 1) -> Any:
+        values = [["ls", "cat", "git-log"][at] for at in order]
+        one = {"type": "string", "enum": values, "description": "one of " + str(set(values))}
+        properties = {value: one for value in values}
+        schema = {"type": "object", "properties": properties, "required": values}
+        definition = {"description": words.format(", ".join(values)), "inputSchema": schema}
+        return parse_tools([{"name": f"t{at % 2}", **definition} for at in range(tools, tools + 2)])[0]
+
+    first = listed(0, 1, 2)
+    for again in (listed(2, 0, 1), listed(1, 2, 0, tools=2)):
+        assert (changed_tools(first, again), changed_names("s", first, again)) == (([], []), [])
+    for other in (listed(0, 1), listed(0, 1, 1), listed(0, 1, 2, words="Run a command.\nForbidden: {}.")):
+        assert sorted(changed_tools(first, other)[0]) == ["t0", "t1"]
+    prose, turned = ({"name": "t", "description": text} for text in ("Reads a, not b.", "Reads b, not a."))
+    assert changed_tools(parse_tools([prose])[0], parse_tools([turned])[0])[0] == ["t"]
 
 
 @pytest.mark.parametrize(

@@ -197,6 +197,7 @@ def test_a_server_that_another_call_keeps_busy_is_not_ended() -> None:
     leapt(called())
 
 
+@pytest.mark.promise("M03")
 def test_a_server_that_keeps_crashing_is_not_started_for_ever(tmp_path: Path) -> None:
     journal = tmp_path / "journal"
 
@@ -211,6 +212,22 @@ def test_a_server_that_keeps_crashing_is_not_started_for_ever(tmp_path: Path) ->
             assert (row.state, row.restarts) == ("ready", 3)
 
     asyncio.run(crashing())
+
+
+def test_an_allowance_survives_a_server_that_lists_its_tools_in_another_order(tmp_path: Path) -> None:
+    names = ["echo", "fail", "exit"]
+    asked: list[str] = []
+
+    def allow(question: Any) -> str:
+        asked.append(question.title.partition("?")[0])
+        return str(question.options[1])  # for the session
+
+    calls = [("mcp__s__fail", {}), ("mcp__s__exit", {}), ("mcp__s__fail", {}), ("mcp__s__exit", {})]
+    entry = server_entry(tools=names, shuffled=str(tmp_path / "starts"))
+    run = asyncio.run(results(tmp_path, {"s": entry}, *calls, permissions="ask", dialogs=allow))
+    assert (tmp_path / "starts").read_text() == "xx"
+    assert asked == ["Allow mcp__s__fail", "Allow mcp__s__exit"]
+    assert run.called[2].text == "it did not work"
 
 
 @pytest.mark.promise("M07")

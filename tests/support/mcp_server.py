@@ -169,6 +169,14 @@ class Server:
             broken = [7, {"name": ""}, {"name": "x" * 1000}, {"name": "bad", "inputSchema": {"type": "nothing"}}]
             self.result(id, {"tools": [*broken, self.tool("echo"), {**self.tool("echo"), "description": "second"}]})
             return
+        if counter := self.options.get("shuffled"):  # another order at each start
+            with open(counter, "a+", encoding="utf-8") as file:
+                file.write("x")
+                turns = file.tell() % len(self.names)
+            order = self.names[turns:] + self.names[:turns]
+            tools = [{**self.tool(name), "description": f"One of: {', '.join(order)}"} for name in order]
+            self.result(id, {"tools": tools})
+            return
         names = self.names if "toolCount" not in self.options else [f"t{at}" for at in range(self.options["toolCount"])]
         self.result(id, {"tools": [self.tool(name) for name in names]})
 

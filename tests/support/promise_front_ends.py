@@ -33,7 +33,7 @@ FRONT_END_PROMISES = (
 MORE_OF_MCP = (
     Row("M12", ("P33",), "Thousands of mutated messages of a server", "no call gets another answer; memory is bounded"),
     Row("M13", ("P33",), "An abort or a timeout during a call", "cancelled at the server, which lives on"),
-    Row("M14", ("P10",), "A redirect to another origin, and a token of another address", "not followed; no secret is sent there"),
+    Row("M14", ("P10",), "A redirect elsewhere, a token of another address", "not followed; no secret is sent there"),
     Row("M15", ("P33",), "A server that asks for a password or for what has no form", "declined without a question"),
     Row("M16", ("P33",), "A server that calls its tools harmless", "allows nothing, unless the user trusts it"),
     Row("M17", ("P1",), "`tau mcp serve`: wrong lines, thousands of mutated messages", "one answer each, and no end"),

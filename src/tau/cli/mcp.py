@@ -84,7 +84,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
     add("--env", action="append", default=[], metavar="K=V", help="environment variable; may be repeated")
     add("--cwd", metavar="DIR", help="working folder of the server")
     add("--url", metavar="URL", help="address of an HTTP server")
-    add("--header", action="append", default=[], metavar="K=V", help="HTTP header; may be repeated")
+    add("--header", action="append", default=[], metavar="K=V", help='HTTP header, also as "K: V"; may be repeated')
     add("--bearer-token-env-var", metavar="NAME", help="variable with a token for the Authorization header")
     add("--oauth-client-id", metavar="ID", help="client id for tau mcp login")
     add("--exposure", choices=EXPOSURES, help="how its tools are offered to models")

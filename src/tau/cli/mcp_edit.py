@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from argparse import Namespace
 from collections.abc import Mapping
@@ -105,10 +106,12 @@ def _relative_file(entry: Mapping[str, Any]) -> str | None:
 
 
 def _pairs(flag: str, given: list[str]) -> dict[str, str]:
-    pairs = [text.partition("=") for text in given]
-    if any(not name or not equals for name, equals, _ in pairs):
-        raise UsageError(f"{flag} needs NAME=VALUE")
-    return {name: value for name, _, value in pairs}
+    """The values by name. A header may be given as programs show it, `Name: value`."""
+    forms = r"([\w-]+): *(.*)|([^=]+)=(.*)" if flag == "--header" else r"()()([^=]+)=(.*)"
+    pairs = [re.fullmatch(forms, text, re.DOTALL) for text in given]
+    if None in pairs:
+        raise UsageError(f"{flag} needs NAME=VALUE" + (' or "Name: value"' if flag == "--header" else ""))
+    return {pair[1] or pair[3]: pair[2] or pair[4] or "" for pair in pairs if pair is not None}
 
 
 def _check(name: str, entry: Mapping[str, Any], path: Path) -> None:

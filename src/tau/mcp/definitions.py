@@ -5,6 +5,7 @@ Names and descriptions are text of a stranger: characters that cannot be seen ar
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -12,7 +13,7 @@ from tau.core.checks.schema import schema_problems, without_patterns
 from tau.core.text.terminal_text import escape_hidden
 from tau.core.text.truncate import byte_length
 from tau.mcp.names import tool_names
-from tau.records.base import UNSET, BadRecord, Record, UnsetType, encode
+from tau.records.base import UNSET, BadRecord, Record, UnsetType, encode, to_builtins
 
 MAX_NAME = 256
 MAX_URI = 2048
@@ -21,6 +22,7 @@ MAX_INSTRUCTIONS_BYTES = 2 * 1024
 MAX_DEFINITION_BYTES = 256 * 1024
 MAX_PROMPT_ARGUMENTS = 64
 _MAX_SCHEMA_LEVELS = 64
+LIST_SIGNS = re.compile(r"[][,:;(){}'\"]|\.(?=\s|$)")  # between the items of a list in a text
 
 Era = Literal["legacy", "modern"]
 
@@ -161,7 +163,7 @@ def definition_size(name: str, tool: ToolDefinition) -> int:
 def changed_tools(before: Iterable[ToolDefinition], now: Iterable[ToolDefinition]) -> tuple[list[str], list[str]]:
     """Names of the tools whose definition differs, and of those that are new or gone."""
     old, new = {tool.name: tool for tool in before}, {tool.name: tool for tool in now}
-    changed = [name for name in new if name in old and encode(new[name]) != encode(old[name])]
+    changed = [name for name in new if name in old and _fingerprint(new[name]) != _fingerprint(old[name])]
     return changed, [*(name for name in new if name not in old), *(name for name in old if name not in new)]
 
 
@@ -173,7 +175,23 @@ def changed_names(server: str, before: Sequence[ToolDefinition], now: Sequence[T
 
 def _by_model_name(server: str, tools: Sequence[ToolDefinition]) -> dict[str, bytes]:
     names = tool_names(server, [tool.name for tool in tools])
-    return {names[tool.name]: encode(tool) for tool in tools}
+    return {names[tool.name]: _fingerprint(tool) for tool in tools}
+
+
+def _fingerprint(tool: ToolDefinition) -> bytes:
+    """Equal for definitions that mean the same. Some servers list a set, in another order at each start."""
+    return encode(_in_order(to_builtins(tool)))
+
+
+def _in_order(value: Any, key: str = "") -> Any:
+    if isinstance(value, dict):
+        return {name: _in_order(value[name], name) for name in sorted(value)}
+    if isinstance(value, list):
+        items = [_in_order(item) for item in value]
+        return items if any(isinstance(item, dict | list) for item in items) else sorted(items, key=encode)
+    if key == "description" and isinstance(value, str):
+        return [sorted(map(str.strip, LIST_SIGNS.split(line))) if "," in line else line for line in value.split("\n")]
+    return value
 
 
 def shown(name: str) -> str:
