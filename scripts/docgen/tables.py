@@ -253,14 +253,18 @@ def _schema(schema: dict[str, Any]) -> str:
 
 
 def retry_table() -> str:
-    rows = (
-        ("permanent", "not retried; checked first", failures.PERMANENT),
-        ("overflow", "not retried: the prompt does not fit the context window", failures.OVERFLOW),
-        ("transient", "retried", failures.TRANSIENT),
-    )
+    def statuses(rule: failures.Rule) -> str:
+        return ", ".join(str(status) for status in sorted(rule.statuses) if status < 530)
+
+    def words(patterns: tuple[str, ...]) -> str:
+        return " ".join(f"`{pattern.replace('`', '.')}`" for pattern in patterns)
+
     return table(
-        ("kind", "action", "the error message matches one of"),
-        [(kind, action, " ".join(f"`{pattern}`" for pattern in patterns)) for kind, action, patterns in rows],
+        ("failure", "outcome", "status", "words", "unless"),
+        [
+            (rule.about, rule.outcome, statuses(rule), words(rule.words), words(rule.unless) or "-")
+            for rule in failures.RULES
+        ],
     )
 
 

@@ -117,3 +117,8 @@ def shortened(text: str, limit: int = 4096) -> str:
     """Truncate foreign text to `limit` bytes of UTF-8."""
     data = text.encode("utf-8", "replace")
     return text if len(data) <= limit else data[:limit].decode("utf-8", "ignore")
+
+
+def error_text(text: str, advice: str) -> str:
+    """The words of a server, and on a line of its own what they mean here; together not longer than `shortened`."""
+    return f"{shortened(text, 4095 - len(advice))}\n{advice}" if advice else text

@@ -74,6 +74,16 @@ def test_an_error_response_is_one_sentence(tmp_path: Path, status: int, body: st
     assert (done.code, done.out, done.err) == (1, "", line)
 
 
+def test_what_to_do_about_an_error_follows_its_sentence(tmp_path: Path) -> None:
+    with failing(402, '{"error": {"message": "Insufficient Balance"}}') as address:
+        done = ask(tmp_path, address)
+    assert done.err == (
+        "Error: lab refused the request (402): Insufficient Balance. The credit or the quota of this account is used "
+        "up: add credit or raise the limit at the provider, wait until it is reset, or choose another model. "
+        "(--verbose shows the whole response.)\n"
+    )
+
+
 def test_verbose_shows_the_response_as_it_came(tmp_path: Path) -> None:
     with failing(401, ERROR) as address:
         done = ask(tmp_path, address, "--verbose")

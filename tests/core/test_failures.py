@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from support.entry_builder import answer
-from tau.core.models.failures import is_overflow, is_overflow_text, is_transient, refused_on_this_machine
+from tau.core.models.failures import classify, is_overflow, refused_on_this_machine
 from tau.records.messages import Usage
 
 TOO_LONG = [
@@ -42,7 +42,7 @@ TOO_LONG = [
 
 @pytest.mark.parametrize("text", TOO_LONG)
 def test_providers_say_that_it_does_not_fit_in_many_ways(text: str) -> None:
-    assert (is_overflow_text(text), is_transient(text)) == (True, False)
+    assert classify(text).outcome == "overflow"
     assert is_overflow(answer(error=text), 200_000)
 
 
@@ -56,20 +56,26 @@ def test_providers_say_that_it_does_not_fit_in_many_ways(text: str) -> None:
     ],
 )
 def test_too_much_at_once_is_not_too_much_for_the_window(text: str) -> None:
-    assert (is_overflow_text(text), is_transient(text)) == (False, True)
+    assert classify(text).outcome == "transient"
     assert not is_overflow(answer(error=text), 200_000)
 
 
-@pytest.mark.parametrize("text", ["400 bad request", "413 status code (no body)", "400 status code (no body)", ""])
+@pytest.mark.parametrize("text", ["400 bad request", "400 status code (no body)", ""])
 def test_other_errors_are_no_overflow(text: str) -> None:
     assert not is_overflow(answer(error=text), 200_000)
+
+
+def test_a_413_is_an_overflow_unless_the_newest_message_alone_is_too_large() -> None:
+    assert is_overflow(answer(error="413 status code (no body)"), 200_000)
+    named = "413 Request Entity Too Large\nThe newest message alone has 9,000,000 bytes, which is more than …"
+    assert not is_overflow(answer(error=named), 200_000)
+    assert classify(named).outcome == "final"
 
 
 @pytest.mark.parametrize(
     ("text", "meant"),
     [
         ("400 status code (no body)", True),
-        ("413 status code (no body)", True),
         ("500 status code (no body)", False),
         ("see 400 status code (no body)", False),
     ],

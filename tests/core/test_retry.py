@@ -4,7 +4,7 @@ import pytest
 
 from support.loop_kit import fails
 from tau.core.agent.retry import Retry, is_retryable, next_retry
-from tau.core.models.failures import is_overflow_text, is_transient
+from tau.core.models.failures import classify
 from tau.records.settings import RetrySettings
 
 TRANSIENT = [
@@ -82,24 +82,24 @@ OVERFLOW = [
     "context window exceeds limit (2013)",
     "exceeded model token limit: 262144",
     "context_length_exceeded",
-    "429 too many tokens",
+    "429 Request too large: Limit 10, Requested 12",
     "500 token limit exceeded",
 ]
 
 
 @pytest.mark.parametrize("text", TRANSIENT)
 def test_waiting_may_help(text: str) -> None:
-    assert (is_transient(text), is_overflow_text(text)) == (True, False)
+    assert classify(text).outcome == "transient"
 
 
 @pytest.mark.parametrize("text", PERMANENT)
 def test_waiting_does_not_help(text: str) -> None:
-    assert (is_transient(text), is_overflow_text(text)) == (False, False)
+    assert classify(text).outcome == "final"
 
 
 @pytest.mark.parametrize("text", OVERFLOW)
 def test_the_prompt_does_not_fit(text: str) -> None:
-    assert (is_transient(text), is_overflow_text(text)) == (False, True)
+    assert classify(text).outcome == "overflow"
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_the_prompt_does_not_fit(text: str) -> None:
     ],
 )
 def test_digits_in_ids_and_counts_are_no_status(text: str) -> None:
-    assert is_transient(text) is False
+    assert not classify(text).is_transient
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_digits_in_ids_and_counts_are_no_status(text: str) -> None:
     ],
 )
 def test_a_status_says_whether_waiting_helps_unless_the_words_know_better(status: int, text: str, helps: bool) -> None:
-    assert is_transient(f"{status} {text}", status) is helps
+    assert classify(f"{status} {text}", status).is_transient is helps
 
 
 def test_what_the_provider_said_about_waiting_goes_before_the_words() -> None:
@@ -191,3 +191,17 @@ def test_a_server_that_asks_for_too_much_is_not_waited_for() -> None:
     hours = fails(why="429", retry_after_ms=7_200_000)
     assert next_retry(hours, POLICY, 0) is None
     assert next_retry(hours, RetrySettings(max_delay_ms=0), 0) == Retry(1, 7_200_000, "429")
+
+
+def test_a_wait_in_the_words_counts_like_one_in_the_headers() -> None:
+    groq = "429 Rate limit reached. Please try again in 4.77s. Upgrade at https://example/settings/billing"
+    assert next_retry(fails(why=groq), POLICY, 0) == Retry(1, 4770, groq)
+    assert next_retry(fails(why="429 check your billing details", retry_after_ms=5000), POLICY, 0) is not None
+    assert next_retry(fails(why="429 check your billing details"), POLICY, 0) is None
+    assert next_retry(fails(why="429 Please try again in 2 hours."), POLICY, 0) is None
+
+
+def test_a_call_that_groq_could_not_read_is_asked_for_once_more() -> None:
+    failed = fails(why='400 {"error":{"code":"tool_use_failed"}}')
+    assert next_retry(failed, POLICY, 0) is not None
+    assert next_retry(failed, POLICY, 1) is None

@@ -349,9 +349,9 @@ def test_an_answer_is_complete_with_its_stop_reason_even_without_usage() -> None
 @pytest.mark.parametrize(
     ("bad", "said", "transient"),
     [
-        (aws("throttlingException", {"message": "slow"}, "exception"), "Throttling error: slow", True),
+        (aws("throttlingException", {"message": "slow"}, "exception"), "Throttling error: slow", None),
         (aws("validationException", {"message": "no"}, "exception"), "Validation error: no", False),
-        (aws("modelStreamErrorException", {"message": "x"}, "exception"), "Model stream error: x", True),
+        (aws("modelStreamErrorException", {"message": "x"}, "exception"), "Model stream error: x", None),
         (aws("zorkException", {"message": "x"}, "exception"), "zorkException: x", None),
         (
             frame(b"", message_type="error", error_code="InternalFailure", error_message="Oops"),

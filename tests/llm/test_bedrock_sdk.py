@@ -14,6 +14,7 @@ import pytest
 from support.loop_kit import assistant, call, user
 from support.readers.bedrock import MODEL, delta, start
 from support.recorded_streams import BASH, Offered, Reading, aws, frame, recorded
+from tau.core.models.failures import classify
 from tau.errors import ModelError
 from tau.llm import anthropic, bedrock
 from tau.llm.types import CallOptions, ModelContext
@@ -237,7 +238,7 @@ def test_exceptions_of_the_sdk_are_errors(name: str) -> None:
         sdk_events("ConverseStream", delta(0, text="a"), bad)
     with pytest.raises(ModelError, match="slow down") as caught:
         tau_answer(delta(0, text="a"), bad)
-    assert caught.value.transient is (name != "validationException")
+    assert classify(str(caught.value)).is_transient is (name != "validationException")
 
 
 def test_every_exception_of_the_api_is_known() -> None:

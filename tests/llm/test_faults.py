@@ -39,7 +39,7 @@ from support.recorded_streams import Reading
 from tau import llm
 from tau.core.agent.draft import MessageDone, MessageFailed, Update
 from tau.core.agent.retry import is_retryable, next_retry
-from tau.core.models.failures import is_overflow_text
+from tau.core.models.failures import classify
 from tau.llm.types import CallOptions, ModelContext
 from tau.records.base import encode, parse
 from tau.records.messages import Assistant, Text, ToolResult
@@ -183,7 +183,7 @@ def test_E13_a_wrong_key_is_reported_without_the_key_and_not_retried(speaker: Sp
 @each_api
 def test_E14_a_prompt_that_is_too_long_is_known_as_such(speaker: Speaker) -> None:
     ending = ask(speaker, refuses(400, b"prompt is too long: 250000 tokens > 200000 maximum"))
-    assert is_overflow_text(ending.why) and not is_retryable(ending.failure)
+    assert classify(ending.why).outcome == "overflow" and not is_retryable(ending.failure)
 
 
 @pytest.mark.promise("E15")

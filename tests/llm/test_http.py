@@ -18,6 +18,7 @@ import pytest
 
 from support.virtual_clock import Clock, played
 from tau.core.checks.secrets import header_secrets, mask_secrets
+from tau.core.models.failures import classify
 from tau.errors import ModelError
 from tau.llm.http import MAX_RESPONSE_BYTES, Http, retry_after_ms
 from tau.llm.types import ModelRequest
@@ -176,7 +177,7 @@ def test_where_a_server_points_to_is_reported_and_not_followed(status: int, ther
     found = error(serve)
     where = shown.format(port=ports[0])
     assert str(found) == f"{status} The server points to {where}, which tau does not follow: status code (no body)"
-    assert (len(ports), found.transient) == (1, False)
+    assert (len(ports), classify(str(found)).is_transient) == (1, False)
 
 
 @pytest.mark.promise("E15")
@@ -420,12 +421,12 @@ def test_a_connection_has_a_deadline_too() -> None:
     ],
 )
 def test_a_refusal_says_whether_asking_again_may_help(status: str, body: bytes, helps: bool) -> None:
-    assert error(refusing(status, body)).transient is helps
+    assert classify(str(error(refusing(status, body)))).is_transient is helps
 
 
 def test_a_status_counts_even_if_its_body_never_comes() -> None:
     found = error(serve_portions(b"HTTP/1.1 503 Busy\r\ncontent-length: 100\r\n\r\nhalf a"))
-    assert (found.status, found.transient) == (503, True)
+    assert (found.status, classify(str(found)).is_transient) == (503, True)
 
 
 # Headers.

@@ -11,7 +11,7 @@ from support.loop_kit import assistant, call, user
 from support.readers import ReaderCase, anthropic, bedrock, google, openai_chat, openai_responses
 from support.recorded_streams import CALLS, Reading, fails, ways
 from tau.core.agent.draft import MessageDone
-from tau.core.models.failures import is_transient
+from tau.core.models.failures import classify
 from tau.errors import ModelError
 from tau.llm.types import CallOptions, ModelContext
 from tau.records.base import encode, parse
@@ -79,7 +79,7 @@ def test_any_other_reason_to_stop_is_an_error_that_names_it(case: ReaderCase) ->
 def test_an_error_in_the_stream_is_told_in_its_own_words(case: ReaderCase) -> None:
     for event in case.overloaded:
         error, reading = fails(case.api, case.model, case.half, event)
-        assert "Overloaded" in str(error) and (error.transient or is_transient(str(error))), event
+        assert "Overloaded" in str(error) and (error.transient or classify(str(error)).is_transient), event
         assert reading.draft.message("error").content == [Text("half")]
 
 

@@ -14,6 +14,7 @@ from support.rpc_process import Agent, Json, of, said, text
 NO_RETRY: Json = {"retry": {"enabled": False}}
 # Only for servers that are silent, and say all that they say at once: a machine that is slow is none of them.
 HASTY: Json = {**NO_RETRY, "httpIdleTimeoutMs": 300, "httpFirstByteTimeoutMs": 1500}
+MODEL: Json = {"id": "m", "name": "M", "contextWindow": 200_000, "maxTokens": 8_000}
 TOUCH = '{"command":"touch ran"}'
 
 
@@ -62,14 +63,15 @@ FAULTS: dict[str, Fault] = {
 
 
 @contextmanager
-def asking(speaker: Speaker, answers: list[Serve], folder: Path, settings: Json = NO_RETRY) -> Iterator[Agent]:
+def asking(
+    speaker: Speaker, answers: list[Serve], folder: Path, settings: Json = NO_RETRY, model: Json = MODEL
+) -> Iterator[Agent]:
     """The program with the model of a server that gives these answers, and takes each off the list."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await answers.pop(0)(reader, writer)
 
     with served(serve) as url:
-        model = {"id": "m", "name": "M", "contextWindow": 200_000, "maxTokens": 8_000}
         provider = {"baseUrl": url, "api": speaker.api, "apiKey": KEY, "models": [model]}
         args = ["--provider", "lab", "--model", "m"]
         models = {"providers": {"lab": provider}}

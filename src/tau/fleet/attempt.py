@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import tau
 from tau.core.fleet.tasks import COMMAND_TIMEOUT_S
-from tau.core.models.failures import is_transient
+from tau.core.models.failures import classify
 from tau.errors import TauError
 from tau.fleet.attempt_files import PROMPTS_BEGUN, WORK_FOLDER, copy_files, create_draft, store
 from tau.fleet.attempt_log import AttemptLog
@@ -147,7 +147,9 @@ class AttemptRun:
             if task.setup is not None and (lost is None or not lost.has_set_up):
                 code, tail = await self._command(agent, task.setup, "setup.log")
                 if code:
-                    raise TaskFailed(f"setup ended with {code}: {tail[-300:].strip()}", transient=is_transient(tail))
+                    raise TaskFailed(
+                        f"setup ended with {code}: {tail[-300:].strip()}", transient=classify(tail).is_transient
+                    )
             setup_done = time.monotonic()
             outcome = await self._ask(agent, lost)
             asked = time.monotonic()
@@ -268,7 +270,7 @@ class AttemptRun:
             return "stuck" if result.stop_reason == "stuck" else "limited"
         if not result.ok:
             error = result.error or "The run failed."
-            raise TaskFailed(error, transient=is_transient(error), uncounted=self._refusals.on_failure(error))
+            raise TaskFailed(error, transient=classify(error).is_transient, uncounted=self._refusals.on_failure(error))
         if not is_last and (limit := used_up(self._order.task.budget, self.result)) is not None:
             self._set(error=f"The budget of the task was used up: {limit}.")
             return "limited"

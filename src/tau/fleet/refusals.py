@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tau.core.models.failures import classify, stated_wait_ms
 from tau.llm.http import retry_after_ms
 from tau.records.events import AutoRetryStart
 from tau.records.fleet import FromWorker, Limited, Order
 
-STATUS = (429, 529)
-WORDS = ("429", "529", "rate limit", "rate_limit", "too many requests", "overloaded")
+REFUSALS = ("rate_limit", "overloaded")
 
 
 class Refusals:
@@ -20,12 +20,10 @@ class Refusals:
         self._order = order
         self._say = say
         self._retry_after: float | None = None
-        self._refused = False
         self.waited = 0.0
 
     async def on_response(self, event: Mapping[str, Any]) -> None:
         """A handler of `after_provider_response`."""
-        self._refused = event["status"] in STATUS
         delay = retry_after_ms({name.lower(): value for name, value in event["headers"].items()})
         self._retry_after = None if delay is None else delay / 1000
 
@@ -35,21 +33,24 @@ class Refusals:
             return 0.0
         wait = event.delay_ms / 1000
         self.waited += wait
-        self._report(wait)
+        self._report(event.error_message, wait)
         return wait
 
     def on_failure(self, error: str) -> bool:
         """The agent gave up. True if it was because of a refusal."""
         if not self.is_refusal(error):
             return False
-        self._report(0.0)
+        self._report(error, 0.0)
         return True
 
     def is_refusal(self, error: str) -> bool:
-        return self._refused or any(word in error.lower() for word in WORDS)
+        return classify(error).kind in REFUSALS
 
-    def _report(self, wait: float) -> None:
+    def _report(self, error: str, wait: float) -> None:
         task = self._order.task
         provider = task.provider or (task.model or "").partition("/")[0]
-        self._say(Limited(provider, self._retry_after, self._order.attempt, wait))
-        self._retry_after, self._refused = None, False
+        retry_after = self._retry_after
+        if retry_after is None and (stated := stated_wait_ms(error)) is not None:
+            retry_after = stated / 1000
+        self._say(Limited(provider, retry_after, self._order.attempt, wait))
+        self._retry_after = None

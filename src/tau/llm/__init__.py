@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from tau.core.agent.draft import Draft, MessageDone, ResponseStarted
 from tau.core.checks.secrets import header_secrets, mask_secrets, url_secrets
-from tau.errors import ModelError, shortened
+from tau.core.models.failures import classify
+from tau.errors import ModelError, error_text, shortened
 from tau.llm import apis
 from tau.llm.types import CallEnvironment, CallOptions, ExtensionApi, ModelContext, ModelResult, OfflineApi, Pause
 from tau.records.base import replace
@@ -79,7 +80,7 @@ async def stream(
             raise _not_a_stream(beginning or b"")
         yield reader.end()
     except ModelError as error:
-        raise _redact(error, secrets) from None
+        raise _classified(error, secrets) from None
 
 
 def _not_a_stream(body: bytes) -> ModelError:
@@ -126,7 +127,14 @@ PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 SECRETS = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_BEARER_TOKEN_BEDROCK", "GOOGLE_OAUTH_ACCESS_TOKEN")
 
 
-def _redact(error: ModelError, secrets: Sequence[str | None]) -> ModelError:
-    """Shorten an error and mask credentials, which some servers repeat in their messages."""
+def _classified(error: ModelError, secrets: Sequence[str | None]) -> ModelError:
+    """The error with its class, shortened, and without credentials, which some servers repeat in their messages.
+
+    What a person can do about it follows on a line of its own.
+    """
     text = shortened(mask_secrets(str(error), secrets))
-    return ModelError(text, status=error.status, transient=error.transient, retry_after_ms=error.retry_after_ms)
+    if error.transient is not None:
+        return ModelError(text, status=error.status, transient=error.transient, retry_after_ms=error.retry_after_ms)
+    failure = classify(text, error.status, error.retry_after_ms)
+    text = error_text(text, failure.advice)
+    return ModelError(text, status=error.status, transient=failure.is_transient, retry_after_ms=failure.wait_ms)

@@ -63,11 +63,11 @@ STOP_REASONS: dict[str, StopReason] = {
 MALFORMED_ANSWERS = ("malformed_model_output", "malformed_tool_use")  # of the model: it may do better next time
 # Text for exceptions in a stream, and whether a retry may help.
 EXCEPTIONS = {
-    "throttlingException": ("Throttling error", True),
-    "internalServerException": ("Internal server error", True),
-    "modelStreamErrorException": ("Model stream error", True),
-    "serviceUnavailableException": ("Service unavailable", True),
-    "modelTimeoutException": ("Model timed out", True),
+    "throttlingException": ("Throttling error", None),
+    "internalServerException": ("Internal server error", None),
+    "modelStreamErrorException": ("Model stream error", None),
+    "serviceUnavailableException": ("Service unavailable", None),
+    "modelTimeoutException": ("Model timed out", None),
     "validationException": ("Validation error", False),
 }
 NO_OUTPUT = "(no tool output)"

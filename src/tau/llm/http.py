@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
 from tau.core.checks.secrets import header_secrets, mask_secrets, redact_url
-from tau.core.models.failures import is_transient
+from tau.core.models.failures import classify
 from tau.errors import ModelError, shortened
 from tau.llm.proxies import proxy_for
 from tau.llm.types import ModelRequest
@@ -193,7 +193,6 @@ class Http:
         return ModelError(
             shortened(text, MAX_ERROR_CHARACTERS),
             status=status,
-            transient=is_transient(text, status),
             retry_after_ms=retry_after_ms(response.headers),
         )
 
@@ -262,7 +261,7 @@ def _connection_error(error: Exception, request: ModelRequest) -> ModelError:
     if isinstance(error, ProxyRefused):
         # Some proxies answer 401 for a wrong password, which says nothing about the key of the model server.
         status = 407 if error.status == 401 else error.status
-        return ModelError(f"Connection error: {what}", status=status, transient=is_transient("", status))
+        return ModelError(f"Connection error: {what}", status=status, transient=classify("", status).is_transient)
     return ModelError(f"Connection error: {what}", transient=not getattr(error, "final", False))
 
 

@@ -10,6 +10,7 @@ import re
 from typing import Any
 
 from tau.core.checks.secrets import redact_url
+from tau.core.models.failures import ADVICE
 from tau.core.models.pricing import OFFLINE_APIS
 from tau.errors import shortened
 from tau.records.base import BadRecord, parse
@@ -33,11 +34,14 @@ def readable_error(text: str, models: ModelSelection, hint: str = VERBOSE) -> st
         return text
     if logging.getLogger().isEnabledFor(logging.INFO):
         return text
-    prefix, status, body = response[1], int(response[2]), response[3]
+    prefix, status, body, advice = response[1], int(response[2]), response[3], ""
+    if (last := body.rpartition("\n"))[2].startswith(ADVICE):
+        body, advice = last[0], f" {last[2]}"
     message = message_of(body)
     if message == body or body == NO_BODY:
         hint = ""
-    return f"{prefix}{_sentence(status, models)} ({status}){f': {message}' if message else ''}".rstrip(".") + "." + hint
+    sentence = f"{prefix}{_sentence(status, models)} ({status}){f': {message}' if message else ''}".rstrip(".")
+    return f"{sentence}.{advice}{hint}"
 
 
 def _sentence(status: int, models: ModelSelection) -> str:

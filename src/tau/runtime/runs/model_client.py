@@ -13,12 +13,12 @@ from tau.core.conversation.branches import Branch
 from tau.core.conversation.provider_messages import ProviderMessages
 from tau.core.conversation.summaries import SummaryRequest
 from tau.core.conversation.tokens import CHARS_PER_TOKEN, context_tokens
-from tau.core.models.failures import refused_on_this_machine
-from tau.errors import ModelError
+from tau.core.models.failures import NEWEST_TOO_LARGE, WAIT_TOO_LONG, refused_on_this_machine
+from tau.errors import ModelError, error_text
 from tau.llm.catalog import LOCAL_MODEL, takes_tools
 from tau.llm.types import CallEnvironment, CallOptions, ModelContext, Relay
-from tau.records.base import Value, replace
-from tau.records.messages import Assistant, StoredMessage, Text, User
+from tau.records.base import Value, encode, replace
+from tau.records.messages import Assistant, Image, StoredMessage, Text, User
 from tau.records.models import Model, ThinkingLevel
 from tau.records.settings import Settings
 from tau.runtime.clock import now
@@ -188,13 +188,26 @@ class ModelClient:
             if draft.model != LOCAL_MODEL and refused_on_this_machine(str(error), model.base_url):
                 raise ModelError(f"{error}. {server_hint(model)}", transient=False) from None
             if not (is_authentication_failure(error) and self._models.refresh_credentials(model)):
-                raise
+                raise self._explained(error, None if relay is None else context) from None
             raise ModelError(str(error), status=error.status, transient=True) from None
         finally:
             if not counted:
                 budget.add_usage(draft)
             if observed is not None:
                 observed.ended(sys.exception())
+
+    def _explained(self, error: ModelError, conversation: ModelContext | None) -> ModelError:
+        """The error, with what only a session knows: a wait longer than allowed, a message that no compaction helps."""
+        max_delay_ms, why = self._owner.settings.retry.max_delay_ms, ""
+        if error.status == 413 and conversation is not None:
+            why = newest_too_large(conversation)
+        elif error.transient and 0 < max_delay_ms < (error.retry_after_ms or 0):
+            asked, allowed = (error.retry_after_ms or 0) / 1000, max_delay_ms / 1000
+            why = f"{WAIT_TOO_LONG} {asked:,.0f} s; the setting retry.maxDelayMs allows {allowed:,.0f} s."
+        if not why:
+            return error
+        text = error_text(str(error), why)
+        return ModelError(text, status=error.status, transient=False, retry_after_ms=error.retry_after_ms)
 
     def _options(self, access: ModelAccess, prepared: ModelCall) -> CallOptions:
         settings = self._owner.settings
@@ -230,6 +243,27 @@ class ModelClient:
 def is_authentication_failure(error: ModelError) -> bool:
     """True for an authentication failure (401, or an expired token)."""
     return error.status == 401 or (error.status in (400, 403) and "expired" in str(error).lower())
+
+
+def newest_too_large(context: ModelContext) -> str:
+    """Why a request is too large, if the messages since the last answer are more than half of it; else nothing."""
+    total = len(context.system) + sum(len(tool.description) + len(encode(tool.parameters)) for tool in context.tools)
+    newest = images = 0
+    for message in context.messages:
+        total += (size := len(encode(message)))
+        if isinstance(message, Assistant):
+            newest = images = 0
+            continue
+        newest += size
+        if not isinstance(message.content, str):
+            images += sum(len(block.data) for block in message.content if isinstance(block, Image))
+    if newest * 2 <= total:
+        return ""
+    of_images = f", {images:,} of them images" if images else ""
+    return (
+        f"{NEWEST_TOO_LARGE} {newest:,} bytes{of_images}, which is more than the provider takes: send less, or choose "
+        "another model. The conversation before it is unchanged."
+    )
 
 
 def server_hint(model: Model) -> str:
