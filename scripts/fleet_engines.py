@@ -2,8 +2,8 @@
 
     python scripts/fleet_engines.py [--tasks 40]
 
-Engines: local processes, commands (a shell, and `ssh localhost` where it works without a password), dask and Ray where
-they are installed (`pip install '.[fleet,ray]'`). Those that are not there are named.
+Engines: local processes, commands (a shell, and `ssh localhost` where it works without a password), dask where it is
+installed (`pip install '.[fleet]'`). Those that are not there are named.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ def engines(folder: Path) -> dict[str, list[str]]:
         "command: sh": ["--worker", f'sh -c "exec {worker}" {TWICE}'],
         "command: ssh": ["--worker", f"{' '.join(SSH)} {worker} {TWICE}"] if has_ssh else [],
         "dask": ["--engine", "dask", "--workers", "2"] if importlib.util.find_spec("distributed") else [],
-        "ray": ["--engine", "ray", "--workers", "2"] if importlib.util.find_spec("ray") else [],
     }
 
 

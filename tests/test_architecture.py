@@ -274,7 +274,6 @@ EXTRAS = {
     "uvicorn": {"serve/web/protocols.py", "serve/web/listener.py"},
     "distributed": {"fleet/engines/dask.py", "fleet/engines/dask_plugins.py"},
     "dask": {"fleet/engines/dask.py"},
-    "ray": {"fleet/engines/ray.py"},
 }
 
 # What type checkers know without an installation; it is never imported when the program runs.

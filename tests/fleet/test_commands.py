@@ -295,3 +295,10 @@ def test_the_fleet_stops_before_its_money_is_spent_whatever_runs_at_once(tmp_pat
     results = fleet.results()
     assert {result["outcome"] for result in results.values()} == {"done"}
     assert round(sum(result["cost"] for result in results.values()), 6) == round(len(asked) * 0.1, 6) == 0.8
+
+
+def test_an_engine_that_does_not_exist_is_named_with_those_that_do(tmp_path: Path) -> None:
+    fleet = FleetRun(tmp_path)
+    fleet.tasks([{"id": "a"}])
+    done = fleet.run("--engine", "ray:auto")
+    assert (done.returncode, done.stderr) == (2, "Error: --engine ray:auto: choose local, command, dask.\n")

@@ -66,7 +66,7 @@ Write NAME.py to the current folder: an extension with a hook, a tool and a comm
   use it always    move it to ~/.pi/agent/extensions""",
     "fleet": """\
 usage: tau fleet run TASKS --out DIR [--concurrency N] [--model PATTERN] [--max-cost DOLLARS] [--sandbox LEVEL]
-                     [--workers N | --worker COMMAND ... | --engine local|dask:ADDRESS|ray:ADDRESS]
+                     [--workers N | --worker COMMAND ... | --engine local|dask:ADDRESS]
                      [--keep never|failed|always] [--changed refuse|redo|keep]
                      [--after-loss restart|continue] [--orphans stop|keep] [--serve]
                      [--only GLOB] [--shuffle] [--seed N] [--first N] [--dry-run] [--watch]

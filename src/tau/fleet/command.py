@@ -22,7 +22,7 @@ from tau.fleet.capacity import parse_bytes
 from tau.fleet.coordinator import summary
 from tau.fleet.dry_run import dry_run
 from tau.fleet.engines import engine_class
-from tau.fleet.engines.choice import check_installed
+from tau.fleet.engines.choice import check_dask
 from tau.fleet.fleet import Fleet
 from tau.fleet.progress import Progress
 from tau.fleet.queries import add_queries
@@ -60,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--workers", type=positive, default=0, help="local worker processes (one per processor)")
     run.add_argument("--per-worker", type=positive, default=50, help="agents of one worker (%(default)s)")
     run.add_argument("--worker", action="append", default=[], metavar="COMMAND", help="a command that starts a worker")
-    run.add_argument("--engine", default="local", help="local, dask[:ADDRESS|:FILE.yaml] or ray[:ADDRESS]")
+    run.add_argument("--engine", default="local", help="local or dask[:ADDRESS|:FILE.yaml]")
     run.add_argument("--worker-memory", type=parse_bytes, default=2 * 1024**3, metavar="2G", help="then it is replaced")
     run.add_argument("--telemetry", action="store_true", help="send traces and metrics of the workers")
     add_queries(commands)
@@ -84,7 +84,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _write_credentials(given: argparse.Namespace) -> int:
-    check_installed("dask")
+    check_dask()
     folder = given.folder.absolute()
     engine_class("dask").write_credentials(folder)
     say(f"Made {folder}. It has a key: who can read it can run programs on the cluster as you. On every machine:")

@@ -282,7 +282,7 @@ class Fleet:
 
     def _models(self) -> str:
         """The user's models.json for the workers. Raises UsageError if it cannot be read."""
-        is_here = not self.config.workers and self.config.engine in ("local", "dask", "ray")
+        is_here = not self.config.workers and self.config.engine in ("local", "dask")
         return models_for_workers(agent_dir() / "models.json", with_keys=is_here)
 
     def _write_about(self) -> None:

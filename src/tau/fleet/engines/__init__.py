@@ -39,7 +39,6 @@ ENGINES = {
     "local": "tau.fleet.engines.pipes",
     "command": "tau.fleet.engines.pipes",
     "dask": "tau.fleet.engines.dask",
-    "ray": "tau.fleet.engines.ray",
 }
 
 

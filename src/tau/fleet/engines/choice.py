@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
@@ -16,7 +15,7 @@ from tau.fleet.engines.pipes import PipeEngine, local_command
 from tau.records.base import Value
 
 TIMES = re.compile(r"^(?P<command>.*\S)\s+\u00d7(?P<times>\d+)$", re.DOTALL)
-EXTRAS = {"dask": ("distributed cryptography", "fleet"), "ray": ("ray", "ray")}  # modules and what brings them
+DASK = ("distributed", "cryptography")  # modules that the engine needs
 
 
 class Place(Value):
@@ -41,19 +40,16 @@ def make_engine(name: str, commands: Sequence[str], place: Place) -> Engine:
         return PipeEngine([command] * place.count, place.logs, place.environment)
     if kind == "command":
         return PipeEngine(worker_commands(commands, place.root), place.logs, place.environment)
-    check_installed(kind)
-    if kind == "ray" and os.environ.setdefault("RAY_AUTH_MODE", "token") != "token":  # Ray reads it when it is loaded
-        raise UsageError("--engine ray needs RAY_AUTH_MODE=token: without, everybody can run programs as you.")
+    check_dask()
     engine: Engine = engine_class(kind)(address, place)
     return engine
 
 
-def check_installed(kind: str) -> None:
-    """Raises UsageError if a module of an engine is missing."""
-    modules, extra = EXTRAS[kind]
-    for module in modules.split():
+def check_dask() -> None:
+    """Raises UsageError if a module of the engine `dask` is missing."""
+    for module in DASK:
         if find_spec(module) is None:
-            raise UsageError(f"--engine {kind} needs {module}: {install_hint(extra)}.")
+            raise UsageError(f"--engine dask needs {module}: {install_hint('fleet')}.")
 
 
 def worker_commands(commands: Sequence[str], root: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""A worker on another machine, beside a process of a cluster (dask, Ray): started there, with lines to and from it.
+"""A worker on another machine, beside a process of a dask cluster: started there, with lines to and from it.
 
 This runs in the process of the cluster. Agents never run in that process: `tau fleet worker` is a child with pipes,
 which is started again when it ends, and which stops its agents when this process is gone.
