@@ -138,7 +138,6 @@ LATE = {
     "serve/process.py": {"*"},
     "fleet/__init__.py": {"*"},
     "fleet/engines/__init__.py": {"*"},
-    "fleet/parquet.py": {"pyarrow", "pyarrow.parquet"},
     "runtime/session/input.py": {"tau.runtime.session.prompt_options", "tau.runtime.session.system_messages"},
     "runtime/history/session_log.py": {"tau.core.conversation.system_state"},
     "runtime/session/operations.py": {
@@ -259,7 +258,6 @@ EXTRAS = {
     "google": {"llm/gcp.py"},
     "xllamacpp": {"runtime/models/bundled.py"},
     "PIL": {"tools/images.py"},
-    "pyarrow": {"fleet/parquet.py"},
     "opentelemetry": {
         *("runtime/telemetry/sdk.py", "runtime/telemetry/exporters.py", "runtime/telemetry/export_queue.py"),
         "runtime/telemetry/file_exporter.py",

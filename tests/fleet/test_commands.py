@@ -11,8 +11,6 @@ import subprocess
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -171,20 +169,6 @@ def test_a_result_that_was_retried_is_not_found_again(tmp_path: Path) -> None:
     fleet.command("retry", str(fleet.out), "--outcome", "unsolved")
     assert fleet.run().returncode == 1
     assert fleet.results()["a"]["attempt"] == 2
-
-
-def test_a_parquet_file_has_a_fixed_schema(tmp_path: Path, run: Run) -> None:
-    out, file = finished(tmp_path), tmp_path / "results.parquet"
-    code, said = run("export", out, "--format", "parquet", "-o", file)
-    if find_spec("pyarrow") is None:
-        assert (code, "[parquet]" in said, file.exists()) == (2, True, False)
-        pytest.skip("the extra [parquet] is not installed: Parquet was NOT written")
-    rows = import_module("pyarrow.parquet").read_table(file).to_pylist()
-    assert [(row["id"], row["outcome"], row["check_code"]) for row in rows] == [
-        ("good", "done", None),
-        ("bad", "unsolved", 4),
-        ("broken", "failed", None),
-    ]
 
 
 def test_another_process_sees_how_far_a_running_fleet_is(tmp_path: Path) -> None:

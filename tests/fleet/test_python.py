@@ -90,7 +90,7 @@ def test_a_check_may_be_a_coroutine_and_its_failure_is_a_failure() -> None:
 
 
 def test_neither_import_nor_help_loads_fleets() -> None:
-    heavy = "('tau.fleet.fleet', 'tau.records.fleet', 'sqlite3', 'dask', 'pyarrow')"
+    heavy = "('tau.fleet.fleet', 'tau.records.fleet', 'sqlite3', 'dask')"
     for ask in (
         "import tau, sys",
         "import tau.fleet, sys",

@@ -76,7 +76,7 @@ usage: tau fleet run TASKS --out DIR [--concurrency N] [--model PATTERN] [--max-
        tau fleet stop DIR [TASK]
        tau fleet repair DIR
        tau fleet credentials DIR
-       tau fleet export DIR [--format jsonl|csv|swebench|sqlite|parquet] [-o FILE]
+       tau fleet export DIR [--format jsonl|csv|swebench|sqlite] [-o FILE]
        tau fleet report DIR [-o FILE]
 
 Run a file of tasks (JSON lines), each by an agent of its own. The same command again goes on where it was: each task

@@ -1,4 +1,4 @@
-"""Results of a fleet in other formats: as text to stdout or a file, as a database or Parquet to a file."""
+"""Results of a fleet in other formats: as text to stdout or a file, as a database to a file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from typing import Any
 
 from tau.errors import UsageError
 from tau.fleet.folder import FleetFolder
-from tau.fleet.parquet import write_parquet
 from tau.store.ledger import LedgerError
 
 COLUMNS = ("id", "attempt", "outcome", "error", "cost", "turns", "toolCalls", "model", "worker", "base")
@@ -58,12 +57,8 @@ def _sqlite(folder: FleetFolder, to: Path) -> None:
         view.copy_to(to)
 
 
-def _parquet(folder: FleetFolder, to: Path) -> None:
-    write_parquet(records_of(folder), to)
-
-
 TEXTS: dict[str, Callable[[FleetFolder], Iterator[bytes]]] = {"jsonl": _jsonl, "csv": _csv, "swebench": _swebench}
-FILES: dict[str, Callable[[FleetFolder, Path], None]] = {"sqlite": _sqlite, "parquet": _parquet}
+FILES: dict[str, Callable[[FleetFolder, Path], None]] = {"sqlite": _sqlite}
 FORMATS = (*TEXTS, *FILES)
 
 
