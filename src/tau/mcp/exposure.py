@@ -52,7 +52,7 @@ def prompt_section(instructions: Mapping[str, tuple[str, str]], deferred: Mappin
     """The section of the system prompt about servers.
 
     `instructions`: by server, its description (of the user) and its instructions (its own words). `deferred`: by
-    server, the number of tools that must be searched for.
+    server, the number of tools that must be searched for, 0 for a server that is not ready.
     """
     parts: list[str] = []
     room = MAX_SECTION_BYTES
@@ -67,7 +67,7 @@ def prompt_section(instructions: Mapping[str, tuple[str, str]], deferred: Mappin
             parts.append(text)
             room -= len(text.encode())
     if deferred:
-        listed = ", ".join(f"{server} ({count})" for server, count in deferred.items())
+        listed = ", ".join(f"{server} ({count or 'it is starting'})" for server, count in deferred.items())
         parts.append(f"Further tools can be found with `tool_search`. Servers and their number of tools: {listed}")
     if not parts:
         return ""

@@ -1,7 +1,8 @@
 """The MCP servers of one session: which tools the model has, and when servers are started.
 
 Nothing waits for a server when a session starts. Tools of cached lists are offered at once; servers without a cache
-are started when the first prompt is accepted, and the first model call waits for them at most FIRST_CALL_WAIT_S.
+are started when the first prompt is accepted. The first model call waits FIRST_CALL_WAIT_S for those whose tools must
+be there, and AUTO_WAIT_S for the others: the model is told of them, and `tool_search` waits for them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from tau.errors import CommandError, ToolError
-from tau.mcp.config import ServerConfig
+from tau.mcp.config import Exposure, ServerConfig
 from tau.mcp.definitions import PromptDefinition, ToolDefinition, shown
 from tau.mcp.exposure import OfferedTool, is_selected, prompt_section, resolve_auto, tool_exposure
 from tau.mcp.messages import McpError
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 FIRST_CALL_WAIT_S = 5.0
+AUTO_WAIT_S = 1.0
 EXIT_GRACE_S = 0.9  # between SIGTERM and SIGKILL when the session ends
 
 
@@ -48,6 +50,10 @@ class SessionPort(Protocol):
     @property
     def dialogs(self) -> Dialogs | None:
         """None if the client cannot show dialogs."""
+
+    @property
+    def is_single_run(self) -> bool:
+        """True if there may be no second prompt: then all tools must be there for the first."""
 
     def emit(self, event: McpServerUpdate) -> None: ...
 
@@ -89,6 +95,7 @@ class SessionServers:
         self._window = -1
         self._loaded: list[str] = []
         self._waited = False
+        self._late: set[str] = set()  # servers that were not ready for the first model call
         self._starting: dict[asyncio.Task[None], McpServer] = {}
         self._servers: dict[str, McpServer] = {}
         self._ending: list[McpServer] | None = None  # servers that no other session uses, once this one ends
@@ -153,7 +160,7 @@ class SessionServers:
             (direct if exposure == "direct" else deferred)[offered.name] = tool
             if server.config.trust_annotations and offered.definition.read_only:
                 self._read_only.add(offered.name)
-        extra = [search_tool(self)] if deferred else []
+        extra = [search_tool(self)] if deferred or self._late else []
         extra += resource_tools(self) if self.with_resources() else []
         loaded = {name: deferred[name] for name in self._loaded if name in deferred}
         self._hidden = {name: tool for name, tool in deferred.items() if name not in loaded}
@@ -198,6 +205,10 @@ class SessionServers:
     def with_resources(self) -> list[McpServer]:
         return [server for server in self._active() if server.listing is not None and server.listing.resources]
 
+    async def settle(self) -> None:
+        if self._starting:
+            await asyncio.wait(self._starting, timeout=FIRST_CALL_WAIT_S)
+
     def deferred(self) -> list[SearchableTool]:
         self._update()
         return [
@@ -208,7 +219,7 @@ class SessionServers:
                 offered.definition.input_schema,
             )
             for server, offered in self._catalogue
-            if offered.name in self._hidden or offered.name in self._loaded
+            if offered.name in self._hidden or offered.name in self._loaded or server.name in self._late
         ]
 
     async def used(self, name: str) -> None:
@@ -249,10 +260,23 @@ class SessionServers:
         if self._waited:
             return
         self._waited = True
-        awaited = [task for task, server in self._starting.items() if _may_be_direct(server.config)]
-        if awaited:
-            await asyncio.wait(awaited, timeout=FIRST_CALL_WAIT_S)
+        waits: dict[float, list[asyncio.Task[None]]] = {}
+        for task, server in self._starting.items():
+            if (wait := self._first_wait(server.config)) > 0:
+                waits.setdefault(wait, []).append(task)
+        await asyncio.gather(*(asyncio.wait(tasks, timeout=wait) for wait, tasks in waits.items()))
+        self._late = {server.name for server in self._starting.values() if _exposures(server.config) != {"hidden"}}
+        if waits or self._late:
+            self._dirty = True
             self._port.set_prompt_section(self._section())
+
+    def _first_wait(self, config: ServerConfig) -> float:
+        """How long the first model call waits for a server, in seconds."""
+        exposures = _exposures(config)
+        if not exposures & {"auto", "direct"}:
+            return 0
+        must_be_there = "direct" in exposures or config.source.scope == "given" or self._port.is_single_run
+        return FIRST_CALL_WAIT_S if must_be_there else AUTO_WAIT_S
 
     def _section(self) -> str:
         self._update()
@@ -261,7 +285,7 @@ class SessionServers:
             for server in self._active()
             if server.listing is not None
         }
-        deferred: dict[str, int] = {}
+        deferred = {server.name: 0 for server in self._starting.values() if server.name in self._late}
         for server, offered in self._catalogue:
             if offered.name in self._hidden or offered.name in self._loaded:
                 deferred[server.name] = deferred.get(server.name, 0) + 1
@@ -359,9 +383,8 @@ async def _start_quietly(server: McpServer) -> None:
         logger.debug("%s", error)
 
 
-def _may_be_direct(config: ServerConfig) -> bool:
-    exposures = {config.exposure, *(exposure for _, exposure in config.tool_exposure)}
-    return bool(exposures & {"auto", "direct"})
+def _exposures(config: ServerConfig) -> set[Exposure]:
+    return {config.exposure, *(exposure for _, exposure in config.tool_exposure)}
 
 
 def _row(server: McpServer) -> McpServerRow:

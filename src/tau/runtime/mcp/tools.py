@@ -33,6 +33,9 @@ RESOURCE_NAMES = ("list_mcp_resources", "list_mcp_resource_templates", "read_mcp
 class Searchable(Protocol):
     """Tools that the model has to search for."""
 
+    async def settle(self) -> None:
+        """Wait for servers that are starting, but not for long."""
+
     def deferred(self) -> list[SearchableTool]:
         """The tools that can be searched for."""
 
@@ -134,6 +137,7 @@ class _ProgressLimit:
 
 def search_tool(tools: Searchable) -> Tool:
     async def run(arguments: dict[str, Any], context: ToolContext) -> Outcome:
+        await tools.settle()
         found = find_tools(arguments["query"], tools.deferred(), int(arguments.get("limit") or 5))
         if not found:
             return Outcome([Text("No tool fits. Try other words.")])

@@ -7,7 +7,9 @@ the machine of its run.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -17,7 +19,7 @@ from tau.errors import Aborted, TauError, ToolError
 from tau.records.events import Outcome
 from tau.records.messages import Text, ToolCall
 from tau.records.settings import Settings
-from tau.runtime.abort import AbortSignal
+from tau.runtime.abort import AbortSignal, until_aborted
 from tau.runtime.extensions.hooks import HookDispatcher, refused
 from tau.runtime.extensions.registry import calling_session
 from tau.runtime.services import Services
@@ -78,6 +80,9 @@ if TYPE_CHECKING:
 
         async def before_model_call(self) -> None:
             """Called before each model call; may wait a moment for tools that are about to be known."""
+
+        async def settle(self) -> None:
+            """Wait for servers that are starting, but not for long."""
 
 
 class ToolRunner:
@@ -203,6 +208,10 @@ class ToolRunner:
     async def check(self, call: ToolCall) -> dict[str, Any] | Outcome:
         """Return the arguments to run with, or the refusal of the call."""
         tool = self._find(call.name)
+        if tool is None and self.mcp is not None:
+            with suppress(Aborted):  # the model may know it from an earlier conversation
+                await until_aborted(asyncio.ensure_future(self.mcp.settle()), self._signal)
+            tool = self._find(call.name)
         if tool is None:
             return invalid_call(f"Tool {call.name} not found")
         try:

@@ -24,6 +24,10 @@ class DeferredTools:
         self._load = load
         self._mcp = mcp
 
+    async def settle(self) -> None:
+        if self._mcp is not None:
+            await self._mcp.settle()
+
     def deferred(self) -> list[SearchableTool]:
         servers = None if self._mcp is None else self._mcp.loaded
         own = [SearchableTool(name, tool.description, "", tool.parameters) for name, tool in self._tools().items()]

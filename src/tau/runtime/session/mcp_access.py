@@ -96,6 +96,10 @@ class McpAccess:
         except Exception:
             logger.exception("the MCP servers could not be loaded")
 
+    async def settle(self) -> None:
+        if self._servers is not None:
+            await self._servers.settle()
+
     async def expand(self, text: str) -> tuple[str, list[Image]] | None:
         """The prompt of a server that a slash command means; None for any other text. Raises CommandError."""
         return await (await self.servers()).expand(text) if text.startswith(PREFIX) else None
@@ -147,6 +151,10 @@ class McpAccess:
     @property
     def dialogs(self) -> Dialogs | None:
         return self._session.dialogs if self._asks else None
+
+    @property
+    def is_single_run(self) -> bool:
+        return self._session.services.mode in ("print", "json")
 
     @property
     def machine(self) -> Machine:
