@@ -8,7 +8,7 @@ import pytest
 
 from support.loop_kit import assistant, call, new_draft, user
 from support.readers.anthropic import ANSWER, BEGIN, DELTAS, MODEL, RECORDED, delta, event, finish, start, stop
-from support.recorded_streams import BASH, Reading
+from support.recorded_streams import BASH, Reading, fails, ways
 from tau import llm
 from tau.core.agent.draft import MessageDone
 from tau.core.conversation.provider_messages import ModelMessage
@@ -467,3 +467,39 @@ def test_a_model_that_signs_nothing_may_want_its_thinking_back() -> None:
 )
 def test_older_models_are_told_a_budget(id: str) -> None:
     assert asked(user("hi"), model=replace(MODEL, id=id), thinking="low").body["thinking"]["budget_tokens"] == 2048
+
+
+WHOLE = {
+    "id": "m",
+    "content": [
+        {"type": "code_execution_tool_result", "tool_use_id": "s", "content": {"stdout": "x"}},
+        {"type": "text", "text": "Looking it up."},
+        {"type": "tool_use", "id": "a", "name": "ls", "input": {"n": 1}, "caller": {"type": "code_execution"}},
+    ],
+    "stop_reason": "tool_use",
+    "usage": {"input_tokens": 3, "output_tokens": 0},
+}
+
+
+def test_a_message_may_be_whole_in_its_start() -> None:
+    for way in ways([event("message_start", message=WHOLE), event("message_stop")]):
+        done = read(way).done
+        assert done.message.content == [Text("Looking it up."), ToolCall("a", "ls", {"n": 1})]
+        assert (done.message.stop_reason, done.message.usage.input) == ("toolUse", 3)
+
+
+def test_a_message_whose_blocks_follow_is_not_read_twice() -> None:
+    begin = event("message_start", message={**WHOLE, "content": [{"type": "text", "text": "hi"}]})
+    done = read([begin, start(0, type="text", text=""), delta(0, "text", text="hi"), stop(0), *finish("end_turn")]).done
+    assert (done.message.content, done.message.stop_reason) == ([Text("hi")], "stop")
+
+
+def test_a_whole_message_without_its_end_is_no_answer() -> None:
+    assert fails(api, MODEL, [event("message_start", message=WHOLE)])[0].transient is True
+
+
+def test_a_refusal_says_why() -> None:
+    details = {"type": "refusal", "category": "x", "explanation": "This is not allowed."}
+    refused = event("message_delta", delta={"stop_reason": "refusal", "stop_details": details}, usage={})
+    error, _ = fails(api, MODEL, [BEGIN, refused], event("message_stop"))
+    assert str(error) == "The model refused to answer (stop reason: refusal): This is not allowed."

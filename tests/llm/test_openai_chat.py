@@ -8,6 +8,7 @@ from support.loop_kit import assistant, call, for_model, user
 from support.readers.openai_chat import DONE, FREE, MODEL, RECORDED, calling, chunk
 from support.recorded_streams import Reading, asking, fails, sse, ways
 from tau.core.agent.draft import MessageDone
+from tau.core.models.failures import classify
 from tau.errors import ModelError
 from tau.llm import openai_chat as api
 from tau.llm.compat import Compat, compat
@@ -414,6 +415,50 @@ def test_an_answer_has_its_price() -> None:
 def test_the_last_word_alone_is_no_answer() -> None:
     assert fails(api, MODEL, [], DONE)[0].transient is True
     assert fails(api, MODEL, [])[0].transient is True
+
+
+def calls_ls(arguments: Any) -> bytes:
+    return chunk(tool_calls=[{"index": 0, "id": "a", "function": {"name": "ls", "arguments": arguments}}])
+
+
+@pytest.mark.promise("E08")
+def test_the_last_word_ends_an_answer_that_lacks_only_its_reason() -> None:
+    """Snowflake Cortex never sends a finish_reason, Novita behind OpenRouter sometimes does not."""
+    for way in ways([chunk(content="4"), DONE]):
+        assert read(*way).done.message.stop_reason == "stop"
+    for way in ways([calls_ls('{"n":'), chunk(tool_calls=[{"index": 0, "function": {"arguments": "1} "}}]), DONE]):
+        done = read(*way).done
+        assert (done.message.stop_reason, done.unreadable) == ("toolUse", {})
+        assert done.message.tool_calls == [ToolCall("a", "ls", {"n": 1})]
+    assert read(calls_ls("{}"), DONE).done.message.stop_reason == "toolUse"
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [chunk(content="")],
+        [chunk(reasoning="hm")],
+        [calls_ls('{"n":')],
+        [calls_ls("")],
+        [chunk(content="4"), calls_ls('{"n":')],
+        [calls_ls('{"n":1}'), chunk(tool_calls=[{"index": 1, "function": {"arguments": "{}"}}])],
+    ],
+)
+def test_the_last_word_does_not_make_an_answer_whole_that_lacks_more(events: list[bytes]) -> None:
+    assert fails(api, FREE, events, DONE)[0].transient is True
+
+
+def test_a_stream_that_only_ends_lacks_its_reason() -> None:
+    assert fails(api, FREE, [chunk(content="4")])[0].transient is True
+
+
+def test_a_line_with_an_error_is_told_in_its_words() -> None:
+    """llama.cpp, in older releases."""
+    line = b'error: {"error":{"message":"failed to decode, try again"}}\n\n'
+    error, reading = fails(api, FREE, [chunk(content="ha")], line)
+    assert str(error) == '{"error":{"message":"failed to decode, try again"}}'
+    assert classify(str(error)).is_transient
+    assert reading.draft.message("error").content == [Text("ha")]
 
 
 def test_a_server_without_finish_reasons_ends_with_its_last_word() -> None:

@@ -37,6 +37,10 @@ LAWS: dict[str, tuple[str, Events]] = {
     "an event without data is not given": ("event: x\n\ndata: 1\n\n", [("message", "1")]),
     "comments are passed over": (": ping\n\n:\nevent: x\n: ping\ndata: 1\n\n: ping\n\n", [("x", "1")]),
     "id, retry and strangers are passed over": ("id: 7\nretry: 9\nData: 0\ndatas: 0\ndata: 1\n\n", [("message", "1")]),
+    "an error without data is an event": (
+        'error: {"code":500}\n\nerror: x\ndata: 1\n\n',
+        [("error", '{"code":500}'), ("message", "1")],
+    ),
     "more empty lines change nothing": ("\n\n\ndata: 1\n\n\n\n\ndata: 2\n\n\n", [("message", "1"), ("message", "2")]),
     "CRLF ends lines": ("event: x\r\ndata: 1\r\ndata: 2\r\n\r\n", [("x", "1\n2")]),
     "a lone CR ends lines": ("event: x\rdata: 1\rdata: 2\r\r", [("x", "1\n2")]),

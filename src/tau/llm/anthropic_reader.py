@@ -17,6 +17,7 @@ from tau.llm.event_fields import (
     as_id,
     as_index,
     as_object,
+    as_objects,
     as_text,
     dispatch,
     require_object,
@@ -64,6 +65,8 @@ class Reader:
         self._initial_input: dict[int, Any] = {}
         self._signature: dict[int, str] = {}
         self._stop: Any = None
+        self._explanation = ""  # of a refusal
+        self._whole: dict[str, Any] = {}  # a message that came whole in message_start
         self._tokens = Usage()
 
     def read(self, event: str, data: str) -> Sequence[ModelResult]:
@@ -76,6 +79,8 @@ class Reader:
         message = as_object(event.get("message"))
         self._count(message.get("usage"))
         self._draft.set_usage(usage=self._tokens, response_id=as_text(message.get("id")) or None)
+        if message.get("content"):
+            self._whole = message
         return ()
 
     def _block_start(self, event: dict[str, Any]) -> Sequence[ModelResult]:
@@ -181,23 +186,39 @@ class Reader:
         return [*results, self._draft.close(place)]
 
     def _message_delta(self, event: dict[str, Any]) -> Sequence[ModelResult]:
-        self._stop = as_object(event.get("delta")).get("stop_reason") or self._stop
-        if isinstance(self._stop, str):
-            self._draft.set_raw_stop_reason(self._stop)
+        self._stopped(as_object(event.get("delta")))
         self._count(event.get("usage"))
         self._draft.set_usage(usage=self._tokens)
         return ()
 
+    def _stopped(self, given: dict[str, Any]) -> None:
+        self._stop = given.get("stop_reason") or self._stop
+        self._explanation = as_text(as_object(given.get("stop_details")).get("explanation")) or self._explanation
+        if isinstance(self._stop, str):
+            self._draft.set_raw_stop_reason(self._stop)
+
+    def _whole_message(self) -> list[ModelResult]:
+        """The blocks of a message that came whole in message_start, as answers to calls from code of the model do."""
+        results: list[ModelResult] = []
+        for index, block in enumerate(as_objects(self._whole.get("content"))):
+            results += self._block_start({"index": index, "content_block": block})
+            results += self._close(index)
+        if self._stop is None:
+            self._stopped(self._whole)
+        return results
+
     def _message_stop(self, event: dict[str, Any]) -> Sequence[ModelResult]:
+        whole = self._whole_message() if self._whole and not self._draft.block_count else []
         stop = self._stop
         if stop is not None:
             require_text(stop, "stop_reason")
         if stop in REFUSALS:
-            raise ModelError(f"The model refused to answer (stop reason: {stop}).", transient=False)
+            why = f": {self._explanation}" if self._explanation else "."
+            raise ModelError(f"The model refused to answer (stop reason: {stop}){why}", transient=False)
         if stop not in STOP_REASONS:
             raise ModelError(f"Unhandled stop reason: {stop}", transient=False)
         unclosed = [result for index in list(self._place) for result in self._close(index)]
-        return [*unclosed, *self._draft.finish(STOP_REASONS[stop])]
+        return [*whole, *unclosed, *self._draft.finish(STOP_REASONS[stop])]
 
     def _error(self, event: dict[str, Any]) -> Sequence[ModelResult]:
         raise server_error(event)

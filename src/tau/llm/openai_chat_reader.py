@@ -1,8 +1,8 @@
 """Reader of chat completions responses. No I/O.
 
-An answer is complete when a finish_reason and then [DONE] or the end of the stream have arrived; usage may be in any
-chunk up to there. Servers differ most in how they send tool calls (see `_find_call`), so calls stay open until the
-answer is complete.
+An answer is complete when a finish_reason and then [DONE] or the end of the stream have arrived, or [DONE] alone after
+text or calls whose arguments parse; usage may be in any chunk up to there. Servers differ most in how they send tool
+calls (see `_find_call`), so calls stay open until the answer is complete.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tau.llm.event_fields import parse_event as read_event
 from tau.llm.reasoning_details import ReasoningDetails
 from tau.llm.types import ModelResult
 from tau.records.base import BadRecord, encode, parse
-from tau.records.messages import StopReason, Usage
+from tau.records.messages import StopReason, Text, Usage
 
 # Fields in which servers send reasoning; it is sent back in the same field.
 REASONING = ("reasoning_content", "reasoning", "reasoning_text")
@@ -89,7 +89,7 @@ class Reader:
 
     def read(self, event: str, data: str) -> Sequence[ModelResult]:
         if data.strip() == END_MARK:
-            return self.end()
+            return self.end(marked=True)
         value = read_event(data)
         if event == "error" or value.get("error") or value.get("object") == "error":
             raise server_error(value)
@@ -98,8 +98,10 @@ class Reader:
         except MALFORMED as error:
             raise malformed("chat.completion.chunk", data, error) from None
 
-    def end(self) -> Sequence[ModelResult]:
-        if self._stop is None and (self._ends_with_reason or not self._draft.block_count):
+    def end(self, *, marked: bool = False) -> Sequence[ModelResult]:
+        """`marked`: the server said that this is the end."""
+        may_lack_reason = not self._ends_with_reason and self._draft.block_count
+        if self._stop is None and not may_lack_reason and not (marked and self._is_whole()):
             self._draft.ends_blocks_on.add("error")
             raise ModelError("The stream ended before a finish_reason came.", transient=True)
         stop = (self._stop or "stop").lower()
@@ -122,6 +124,16 @@ class Reader:
         if reason != "length":  # some servers send `stop` although there are tool calls
             reason = "toolUse" if self._calls else "stop"
         return [*results, *self._draft.finish(reason)]
+
+    def _is_whole(self) -> bool:
+        """True for text, or calls that can be run. Snowflake Cortex and Novita send no finish_reason."""
+        texts = [block.text for block in self._draft.message("stop").content if isinstance(block, Text)]
+        return (any(texts) or bool(self._calls)) and all(map(self._can_run, self._calls))
+
+    def _can_run(self, call: PendingToolCall) -> bool:
+        if not call.has_arguments:
+            return call.place is not None and bool(call.empty)
+        return call.place is not None and _is_object(self._draft.streamed(call.place).strip())
 
     def _chunk(self, chunk: dict[str, Any]) -> Sequence[ModelResult]:
         if not self._named and (id := chunk.get("id")) and isinstance(id, str):

@@ -2,7 +2,8 @@
 
 CR and CRLF are converted to LF on input; then an event is the text between two empty lines. Bytes are decoded only
 when their event is complete, so a character is never split. `id` and `retry` are ignored: they are for clients that
-reconnect, which tau does not. An event that is cut off by the end of the stream is dropped, as the standard requires,
+reconnect, which tau does not. Beyond the standard, a field `error` without data is an event of that name: older
+releases of llama.cpp send it. An event that is cut off by the end of the stream is dropped, as the standard requires,
 so there is no end() to call.
 """
 
@@ -101,10 +102,15 @@ def _event(block: str) -> tuple[str, str] | None:
 
     name = ""
     data = []
+    failure: str | None = None
     for line in block.split("\n"):
         field, _, value = line.partition(":")  # a comment is a line with an empty field name
         if field == "data":
             data.append(value.removeprefix(" "))
         elif field == "event":
             name = value.removeprefix(" ")
+        elif field == "error":
+            failure = value.removeprefix(" ")
+    if not data and failure is not None:
+        return "error", failure
     return (name or "message", "\n".join(data)) if data else None

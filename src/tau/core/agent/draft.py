@@ -166,8 +166,12 @@ class Draft:
         Empty if the streamed deltas are not a prefix of `text`: a client has read them, and they must add up to the
         text.
         """
-        streamed = "".join(self._blocks[index].deltas)
+        streamed = self.streamed(index)
         return text[len(streamed) :] if text.startswith(streamed) else ""
+
+    def streamed(self, index: int) -> str:
+        """The text of a block, or of the arguments of a call, as it has arrived."""
+        return "".join(self._blocks[index].deltas)
 
     def close(self, index: int) -> Update:
         block = self._blocks[index]
