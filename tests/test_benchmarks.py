@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks import sessions
-from benchmarks.gate import RULERS, Measure, Sizes, as_result, measures
+from benchmarks.gate import RULERS, Measure, Sizes, as_result, measures, worse
 from benchmarks.job import ALONE, BEST, TAU, Job, Place, Result, Target, Values, run
 from benchmarks.jobs import JOBS, crowds, starting
 from benchmarks.measure import Failed
@@ -224,6 +224,21 @@ def test_the_gate_fails_when_something_needs_a_fifth_more(tmp_path: Path, grown:
     keep(tmp_path / "kept.json", [as_result(ruler, then)])
     now = as_result(ruler, {**then, "piece": Measure("", "", 300 * grown, 100)})
     assert compared(tmp_path / "kept.json", [now], 1 + ruler.allowed / 100)[1] is fails
+
+
+@pytest.mark.parametrize(
+    ("grown", "slower"), [(1.015, []), (1.025, ["piece"]), (1.035, ["piece", "memory"]), (1.25, ["piece", "memory"])]
+)
+def test_a_strict_gate_allows_two_percent_of_instructions_and_three_of_memory(
+    tmp_path: Path, grown: float, slower: list[str]
+) -> None:
+    ruler = RULERS["instructions"].strict(2)
+    then = {name: Measure("", "", 300, 100) for name in ("start", "piece", "memory")}
+    keep(tmp_path / "kept.json", [as_result(ruler, then)])
+    now = {**then, **{name: Measure("", "", 300 * grown, 100) for name in ("piece", "memory")}}
+    assert worse(tmp_path / "kept.json", ruler, now) == slower
+    assert worse(tmp_path / "kept.json", RULERS["instructions"], now) == (["piece", "memory"] if grown > 1.2 else [])
+    assert (ruler.rounds, ruler.typical([1, 2, 3, 9, 9])) == (5, 3)
 
 
 def test_instructions_are_read_from_what_valgrind_says(tmp_path: Path) -> None:
