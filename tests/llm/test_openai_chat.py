@@ -774,6 +774,13 @@ def test_reasoning_that_only_the_total_includes_is_charged_as_output() -> None:
     assert done.message.usage.cost == UsageCost(output=15, total=15)
 
 
+def test_a_count_of_zero_at_the_end_does_not_replace_the_count() -> None:
+    counted = sse({"choices": [], "usage": {"prompt_tokens": 45, "completion_tokens": 2, "total_tokens": 47}})
+    zero = {"prompt_tokens": 0, "completion_tokens": 0, "prompt_tokens_details": {"cached_tokens": 0}}
+    last = sse({"choices": [{"delta": {}, "finish_reason": "stop"}], "usage": zero})
+    assert read(chunk(content="Hi"), counted, last, DONE).done.message.usage == Usage(45, 2, 0, 0, 47, reasoning=0)
+
+
 def test_unrequested_choices_are_ignored() -> None:
     second = sse({"choices": [{"index": 1, "delta": {"content": "no"}, "finish_reason": "stop"}]})
     assert read(second, chunk(content="yes"), second, chunk("stop"), DONE).done.message.text == "yes"

@@ -282,8 +282,8 @@ class Reader:
         return [self._draft.add(call.place, delta)]
 
     def _count(self, usage: Any) -> None:
-        """The last count wins. Cached tokens are part of prompt_tokens, reasoning of completion_tokens, except for
-        servers whose total adds reasoning to both (xAI).
+        """The last count that is not zero wins. Cached tokens are part of prompt_tokens. Reasoning is part of
+        completion_tokens, except for servers whose total adds it to both (xAI).
         """
         if not isinstance(usage, dict):
             return
@@ -294,6 +294,8 @@ class Reader:
             or token_count(usage.get("cached_tokens"))  # Moonshot
         )
         prompt, output = token_count(usage.get("prompt_tokens")), token_count(usage.get("completion_tokens"))
+        if not prompt and not output and self._draft.usage.total_tokens:  # Cloudflare's last chunk
+            return
         fresh, read, written = prompt_counts(prompt, read, token_count(details.get("cache_write_tokens")))
         thought = token_count(as_object(usage.get("completion_tokens_details")).get("reasoning_tokens"))
         if token_count(usage.get("total_tokens")) == prompt + output + thought:
