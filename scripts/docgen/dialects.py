@@ -55,7 +55,8 @@ def commands() -> str:
 def details() -> str:
     rows: list[tuple[str, Callable[[Dialect], bool]]] = [
         ("`message_update` contains the message so far", lambda one: one.snapshots),
-        ("`message_update` contains `usage`, and `toolcall_start` the tool", lambda one: one.extras),
+        ("`message_update` contains `usage`", lambda one: one.usage),
+        ("`toolcall_start` contains the id and the name of the tool", lambda one: one.tool_names),
         ("commands get responses", lambda one: one.responses),
         ("JSON mode begins with the session header", lambda one: one.session_line),
     ]

@@ -17,6 +17,7 @@ from support.rpc_agent import Agent
 from support.rpc_process import Json, Pipe, calls, endless
 from tau.wire.dialects import NAMES
 
+DELTAS_ONLY = ("1.5", "0.84")
 WITH_RESPONSES = [name for name in NAMES if name != "2025-12"]
 LS = {"blocks": [{"text": "I look."}, {"tool": "bash", "arguments": {"command": "echo hi"}, "id": "call_1"}]}
 BAD = {"blocks": [{"tool": "read", "arguments": {"path": "nowhere"}, "id": "call_2"}]}
@@ -102,7 +103,7 @@ def test_a_dialect_can_be_asked_for(tmp_path: Path, name: str) -> None:
     with speaking(tmp_path, name) as agent:
         told = agent.get("get_protocol")
     assert (told["dialect"], told["dialects"]) == (name, list(NAMES))
-    assert told["capabilities"]["snapshots"] is (name != "1.5")
+    assert told["capabilities"]["snapshots"] is (name not in DELTAS_ONLY)
 
 
 def test_the_first_dialect_answers_that_with_an_event(tmp_path: Path) -> None:
@@ -152,7 +153,7 @@ def test_updates_of_the_newest_have_nothing_but_what_is_new(tmp_path: Path) -> N
     assert end["durationMs"] >= 0
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "1.5"])
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in DELTAS_ONLY])
 def test_updates_of_the_others_have_the_message_so_far(tmp_path: Path, name: str) -> None:
     with speaking(tmp_path, name, {"blocks": [{"text": ["Hel", "lo"]}]}) as agent:
         events = run(agent, "go")
@@ -193,8 +194,11 @@ def test_a_command_of_the_client_is_heard_while_it_runs_in_the_newest(tmp_path: 
 
 
 def test_a_compaction_that_fails_is_reported_in_the_words_of_the_dialect(tmp_path: Path) -> None:
-    why = "Nothing to compact (session too small)"
+    why = "Already compacted"
     with speaking(tmp_path / "a", "0.73") as agent:
+        run(agent, "hi")
+        agent.get("compact")
+        agent.until("compaction_end")
         assert agent.ask("compact")["error"] == why
         assert agent.until("compaction_end") == [
             {"type": "compaction_start", "reason": "manual"},
@@ -208,17 +212,27 @@ def test_a_compaction_that_fails_is_reported_in_the_words_of_the_dialect(tmp_pat
             },
         ]
     with speaking(tmp_path / "b", "2025-12") as agent:
+        run(agent, "hi")
+        agent.send("compact")
+        agent.until("compaction")
         agent.send("compact")
         assert agent.until("error") == [{"type": "error", "error": f"Compaction failed: {why}"}]
         assert agent.responses == []
 
 
-NEWER = ["0.73", "1.5"]
+NEWER = ["0.73", "0.84", "1.5"]
 
 
 @pytest.mark.parametrize(
     ("name", "reason"),
-    [("2026-01", "stop"), ("2026-03", "stop"), ("default", "stop"), ("0.73", "error"), ("1.5", "error")],
+    [
+        ("2026-01", "stop"),
+        ("2026-03", "stop"),
+        ("default", "stop"),
+        ("0.73", "error"),
+        ("0.84", "error"),
+        ("1.5", "error"),
+    ],
 )
 def test_in_the_newer_ones_a_request_that_fails_at_once_is_never_announced_as_an_answer(
     tmp_path: Path, name: str, reason: str
@@ -243,7 +257,7 @@ def test_during_the_wait_for_a_retry_the_newest_is_streaming(tmp_path: Path, nam
     with speaking(tmp_path, name, {"error": {"message": "529 overloaded"}}, settings=settings) as agent:
         agent.send("prompt", message="go")
         agent.until("auto_retry_start")
-        assert agent.get("get_state")["isStreaming"] is (name == "1.5")
+        assert agent.get("get_state")["isStreaming"] is (name in DELTAS_ONLY)
         agent.ask("abort_retry")
         agent.until("auto_retry_end")
         assert agent.get("get_state")["isStreaming"] is False
@@ -271,11 +285,11 @@ def test_a_command_during_a_run_is_remembered_after_the_run_or_with_the_next_pro
         agent.ask("bash", command="echo mid")
         gate.say()
         agent.until("agent_end")
-        if name == "1.5":
+        if name in DELTAS_ONLY:
             agent.until("agent_settled")
         first = [*(["system"] if name == "1.5" else []), "user", "assistant", "toolResult", "assistant"]
         said = [message["role"] for message in agent.get("get_messages")["messages"]]
-        assert said == [*first, *(["bashExecution"] if name == "1.5" else [])]
+        assert said == [*first, *(["bashExecution"] if name in DELTAS_ONLY else [])]
         run(agent, "two")
         said = [message["role"] for message in agent.get("get_messages")["messages"]]
     assert said == [*first, "bashExecution", "user", "assistant"]
@@ -287,7 +301,7 @@ def test_what_is_chosen_is_saved_but_not_by_the_newest(tmp_path: Path, name: str
         agent.get("set_thinking_level", level="low")
         agent.get("set_steering_mode", mode="all")
         saved = json.loads(agent.settings_file.read_text(encoding="utf-8"))
-    levels = {} if name == "1.5" else {"defaultThinkingLevel": "low"}
+    levels = {} if name in DELTAS_ONLY else {"defaultThinkingLevel": "low"}
     assert saved == {**levels, "steeringMode": "all"}
 
 
@@ -434,3 +448,42 @@ def test_the_tools_of_an_answer_can_all_run_one_by_one(tmp_path: Path) -> None:
     assert results(events) == [("one\n", False), ("two\n", False)]
     ended = [event["toolCallId"] for event in events if event["type"] == "tool_execution_end"]
     assert ended == ["call_0", "call_1"]
+
+
+@pytest.mark.parametrize("name", WITH_RESPONSES)
+def test_results_of_edit_are_worded_as_in_the_release_of_the_dialect(tmp_path: Path, name: str) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "a.txt").write_text("alpha\n")
+    edit = {"path": "a.txt", "oldText": "alpha", "newText": "beta"}
+    call = {"blocks": [{"tool": "edit", "arguments": edit}]}
+    with speaking(tmp_path, name, call, {"text": "done"}) as agent:
+        (end,) = (event for event in run(agent, "go") if event["type"] == "tool_execution_end")
+    old = name not in ("default", *NEWER)
+    assert end["result"]["content"][0]["text"] == f"Successfully replaced {'text' if old else '1 block(s)'} in a.txt."
+    assert ("patch" in end["result"]["details"]) is (name in ("default", *DELTAS_ONLY))
+
+
+@pytest.mark.parametrize("name", WITH_RESPONSES)
+def test_a_short_conversation_is_compacted_by_pi_up_to_0_80(tmp_path: Path, name: str) -> None:
+    with speaking(tmp_path, name, {"text": "hello"}, {"text": "a summary"}) as agent:
+        run(agent, "hi")
+        response = agent.ask("compact")
+        refused = "Nothing to compact (session too small)"
+        assert response.get("error") == (refused if name in ("default", *DELTAS_ONLY) else None)
+        if response["success"]:
+            assert response["data"]["summary"].startswith("a summary")
+
+
+@pytest.mark.parametrize("name", ["0.73", "default"])
+def test_pi_0_73_has_no_level_max(tmp_path: Path, name: str) -> None:
+    levels = {"max": "max", "xhigh": "xhigh"}
+    model = {"id": "m1", "name": "M1", "reasoning": True, "thinkingLevelMap": levels}
+    models = {"providers": {"lab": {"baseUrl": "http://127.0.0.1:9", "api": "openai-completions", "apiKey": "k"}}}
+    models["providers"]["lab"]["models"] = [model]  # type: ignore[assignment]
+    args = ["--dialect", name, "--provider", "lab", "--model", "m1", "--thinking", "max"]
+    with Agent(tmp_path, models=models, offline=False, args=args) as agent:
+        state = agent.get("get_state")
+        listed = agent.get("get_available_models")["models"][0]
+    new = name == "default"
+    assert ("max" in listed["thinkingLevelMap"], "max" in state["model"]["thinkingLevelMap"]) == (new, new)
+    assert state["thinkingLevel"] == ("max" if new else "xhigh")

@@ -113,8 +113,8 @@ def test_in_the_working_folder_all_tools_work(project: Project) -> None:
     )
     assert [found(text) for text in said] == [
         "one\ntwo\n",
-        "Successfully replaced text in a.txt.",
-        "Successfully wrote 1 bytes to new/b.txt",
+        "Successfully replaced 1 block(s) in a.txt.",
+        "Successfully wrote to new/b.txt",
         ".git/\n.pi/\na.txt\ndot.png\nHEAD/\nnew/",
         "a.txt:2: three",
         "a.txt\nnew/b.txt",
@@ -136,7 +136,7 @@ def test_the_temporary_folder_is_private_shared_by_all_tools_and_gone_at_the_end
         tool_block("find", pattern="note", path="/tmp/deep"),
     )
     texts = [found(text) for text in said[1:]]
-    assert texts == ["mine\n", f"Successfully wrote 1 bytes to {other}", "x", "note:1: mine", "note"]
+    assert texts == ["mine\n", f"Successfully wrote to {other}", "x", "note:1: mine", "note"]
     assert not Path(note).exists() and not Path(other).exists()
 
 
@@ -247,7 +247,7 @@ def test_a_rule_about_paths_knows_the_temporary_folder_of_the_sandbox(project: P
         made, *denied, written = results(agent.prompt("go"))
     assert made == "(no output)"
     assert [text.partition(": ")[2][:16] for text in denied] == ["the rule deny[0]"] * 3
-    assert written == "Successfully wrote 1 bytes to /tmp/c"
+    assert written == "Successfully wrote to /tmp/c"
 
 
 def test_a_repository_around_the_working_folder_can_be_read(project: Project) -> None:

@@ -12,6 +12,7 @@ from tau.core.checks.schema import check_arguments
 from tau.errors import ToolError
 from tau.records.events import Outcome
 from tau.records.messages import Text
+from tau.records.settings import FileTexts
 from tau.runtime.machine.local import LocalMachine
 from tau.tools import ToolContext
 from tau.tools.edit import TOOL as EDIT
@@ -55,7 +56,7 @@ def four(tmp_path: Path) -> Path:
 
 
 def test_one_pair_of_texts(four: Path) -> None:
-    said = "Successfully replaced text in a.txt."
+    said = "Successfully replaced 1 block(s) in a.txt."
     assert called(context(four), path="a.txt", **ABC) == Outcome([Text(said)], CHANGED)
     assert (four / "a.txt").read_text() == "alpha\nBETA\ngamma\n"
 
@@ -79,7 +80,7 @@ def test_whatever_models_send_for_a_list_of_pairs(args: dict[str, Any], four: Pa
 
 def test_null_is_no_list(four: Path) -> None:
     outcome = called(context(four), path="a.txt", edits=None, **ABC)
-    assert outcome.content == [Text("Successfully replaced text in a.txt.")]
+    assert outcome.content == [Text("Successfully replaced 1 block(s) in a.txt.")]
 
 
 def test_several_pairs_and_one_beside_them(four: Path) -> None:
@@ -116,7 +117,7 @@ def test_an_empty_list_is_nothing_to_do(four: Path) -> None:
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    assert failure(context(tmp_path), path="zzz.txt", **ABC) == "File not found: zzz.txt"
+    assert failure(context(tmp_path), path="zzz.txt", **ABC) == "Could not edit file: zzz.txt. Error code: ENOENT."
     assert os.listdir(tmp_path) == []
 
 
@@ -191,3 +192,23 @@ def test_with_the_setting_only_what_the_model_knows_is_edited(four: Path) -> Non
     assert failure(where, path="a.txt", oldText="else", newText="x") == (
         "a.txt has changed since it was last read. Read it again before you change it."
     )
+
+
+@pytest.mark.parametrize(
+    ("texts", "said", "missing", "patch"),
+    [
+        ("0.13", "text", "File not found: b.txt", False),
+        ("0.59", "1 block(s)", "Could not edit file: b.txt. Error code: ENOENT.", False),
+        ("0.84", "1 block(s)", "Could not edit file: b.txt. Error code: ENOENT.", True),
+        ("0.86", "1 block(s)", "Could not edit file: b.txt. Error code: ENOENT.", True),
+    ],
+)
+def test_results_are_worded_as_the_releases_of_pi_do(
+    tmp_path: Path, texts: FileTexts, said: str, missing: str, patch: bool
+) -> None:
+    (tmp_path / "a.txt").write_text("alpha\nbeta\n")
+    where = ToolContext(LocalMachine(), str(tmp_path), lambda outcome: None, file_texts=texts)
+    done = called(where, path="a.txt", oldText="beta", newText="BETA")
+    assert done.content == [Text(f"Successfully replaced {said} in a.txt.")]
+    assert list(done.details) == ["diff", *(["patch"] if patch else []), "firstChangedLine"]
+    assert failure(where, path="b.txt", oldText="a", newText="b") == missing

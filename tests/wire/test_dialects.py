@@ -17,6 +17,7 @@ from tau.records.messages import Assistant, Text, Usage, User
 from tau.wire import dialects
 from tau.wire.dialect import COMMANDS
 from tau.wire.dialects import NAMES, Dialect, all_dialects, find
+from tau.wire.releases import find_entry
 
 EMPTY = Assistant([], "api", "provider", "model", Usage(), "stop", 1)
 TIME = "2025-12-01T10:00:00.000Z"
@@ -46,7 +47,9 @@ def kinds(event: e.Event) -> dict[str, list[str]]:
         ("0.73.1", "0.73"),
         ("0.80.3", "0.73"),
         ("0.83.0", "default"),
-        ("0.84.0", "1.5"),
+        ("0.84.0", "0.84"),
+        ("0.85.1", "0.84"),
+        ("0.86.0", "1.5"),
         ("0.87.1", "1.5"),
         ("2.0", "1.5"),
     ],
@@ -59,7 +62,7 @@ def test_an_unknown_dialect_is_refused_with_the_names_there_are() -> None:
     with pytest.raises(UsageError) as refused:
         find("2026-3")
     assert str(refused.value) == (
-        "Unknown dialect '2026-3'. There are 1.5, 0.73, default, 2026-03, 2026-02, 2026-01, "
+        "Unknown dialect '2026-3'. There are 1.5, 0.84, 0.73, default, 2026-03, 2026-02, 2026-01, "
         "2025-12, and releases of pi such as 0.55.4."
     )
 
@@ -90,6 +93,7 @@ def test_an_automatic_compaction_has_the_name_of_its_time() -> None:
     assert kinds(e.CompactionStart("threshold")) == {
         **dict.fromkeys(NAMES, auto),
         "1.5": ["compaction_start"],
+        "0.84": ["compaction_start"],
         "0.73": ["compaction_start"],
         "2025-12": [],
     }
@@ -110,6 +114,7 @@ def test_a_compaction_that_was_asked_for_is_an_event_only_in_the_newer_ones() ->
         **{name: [] for name in NAMES},
         "default": newer,
         "1.5": newer,
+        "0.84": newer,
         "0.73": newer,
     }
     assert kinds(e.CompactionStart("manual"))["default"] == ["compaction_start"]
@@ -126,7 +131,7 @@ def test_what_a_compaction_took_is_reported_in_the_default_and_the_newest_only()
 
 def test_a_tool_that_has_nothing_to_show_yet_is_reported_in_the_newer_ones_only() -> None:
     update = e.ToolUpdate("1", "bash", {}, e.Outcome([]))
-    assert [name for name in NAMES if find(name).event_records(update)] == ["1.5", "0.73"]
+    assert [name for name in NAMES if find(name).event_records(update)] == ["1.5", "0.84", "0.73"]
 
 
 def test_an_error_of_an_extension_is_said_in_four_ways() -> None:
@@ -163,6 +168,7 @@ def test_an_answer_that_is_still_to_come_is_pending_in_the_newest() -> None:
     assert {name: records_of(name, begun)[0]["message"]["stopReason"] for name in NAMES} == {
         **dict.fromkeys(NAMES, "stop"),
         "1.5": "pending",
+        "0.84": "pending",
     }
     (ended,) = records_of("1.5", e.MessageEnd(EMPTY))
     assert ended["message"]["stopReason"] == "stop"
@@ -308,5 +314,37 @@ def test_a_dialect_keeps_the_settings_of_a_group_that_the_next_one_does_not_chan
     newer, older = dialects.find("1.5").defaults["compat"], dialects.find("0.73").defaults["compat"]
     assert newer["steerAfter"] == older["steerAfter"] == "turn"
     assert (newer["streamingUntil"], older["streamingUntil"]) == ("settled", "end")
-    oldest = {"statsOf": "conversation", "sessionFolder": "start", "saveLoweredLevel": True, "retrySuccess": "run"}
+    oldest = {
+        "statsOf": "conversation",
+        "saveLoweredLevel": True,
+        "sessionFolder": "start",
+        "fileTexts": "0.13",
+        "compactShort": True,
+        "retrySuccess": "run",
+    }
     assert dialects.find("2026-01").defaults["compat"] == oldest
+
+
+def test_the_releases_between_0_84_and_0_86_add_to_their_updates() -> None:
+    releases = ("0.84", "0.84.1", "0.84.2", "0.84.3", "0.85")
+    assert [name for name in releases if find(name).usage] == ["0.84.2", "0.84.3", "0.85"]
+    assert [name for name in releases if find(name).tool_names] == ["0.84.3", "0.85"]
+
+
+@pytest.mark.parametrize("name", [*NAMES, "0.84.2", "0.85"])
+def test_the_version_of_a_dialect_is_known_without_it(name: str) -> None:
+    assert find_entry(name).pi == find(name).pi
+
+
+def test_no_answer_is_an_empty_object_in_the_newer_ones() -> None:
+    sent = {name: encode(find(name).reply_data(c.GetLastAssistantText, r.LastText(None))) for name in NAMES}
+    assert sent == {**dict.fromkeys(NAMES, b'{"text":null}'), **dict.fromkeys(["1.5", "0.84", "0.73"], b"{}")}
+    assert encode(find("1.5").reply_data(c.GetLastAssistantText, r.LastText("x"))) == b'{"text":"x"}'
+
+
+def test_0_84_has_none_of_what_came_later() -> None:
+    assert records_of("0.84", e.AgentSettled(aborted=True)) == [{"type": "agent_settled"}]
+    assert find("0.84").reply_data(c.Prompt, r.Accepted("queued")) is UNSET
+    ended = records_of("0.84", e.ToolEnd("1", "bash", e.Outcome([]), False, 5))
+    assert "durationMs" not in ended[0]
+    assert find("0.84").defaults["compat"]["systemMessages"] is False

@@ -108,7 +108,7 @@ class TextChunk(Update):
         self.weight += later.weight
         return True
 
-    def wire_json(self, *, snapshots: bool = True, extras: bool = True) -> bytes:
+    def wire_json(self, **_: bool) -> bytes:
         return b"%b%b}}}}" % (self._head, encode("".join(self._texts)))
 
 

@@ -18,8 +18,6 @@ from tau.cli.flags import ParsedArguments, help_text, parse
 from tau.core.checks.exit_codes import ANSWERED, FAILED, OWN_FLAGS, USAGE, exit_code_of_signal
 from tau.errors import SessionFolderGone, UsageError
 
-# Output of `pi --version`: clients look for a release of pi whose protocol they know.
-PI_VERSION = "0.87.1"
 FRONT_ENDS = {
     "text": "tau.cli.print_mode",
     "json": "tau.rpc.json_mode",
@@ -284,10 +282,14 @@ def _exit_on_signal(number: int, frame: object) -> NoReturn:
 
 
 def pi_version(dialect: str | None) -> str:
-    """The release of pi that tau is compatible with. Checks for a settings file first: this is called often."""
+    """The release of pi that tau is compatible with: clients look for one whose protocol they know.
+
+    This is called often, so settings are read only if they may choose a dialect.
+    """
     chosen = dialect or os.environ.get("PI_DIALECT")
     folder = os.environ.get("PI_CODING_AGENT_DIR") or os.path.join("~", ".pi", "agent")
-    if chosen is None and not os.path.exists(os.path.join(os.path.expanduser(folder), "settings.json")):
-        return PI_VERSION
-    release: str = import_module("tau.cli.session_options").chosen_dialect(chosen).pi
-    return release
+    if not chosen and os.path.exists(os.path.join(os.path.expanduser(folder), "settings.json")):
+        release: str = import_module("tau.cli.session_options").chosen_dialect(None).pi
+        return release
+    found: str = import_module("tau.wire.releases").find_entry(chosen or "default").pi
+    return found

@@ -251,13 +251,19 @@ class Catalog:
     """All models, including the user's own; those of a provider are read on first access."""
 
     def __init__(
-        self, configs: Mapping[str, ProviderConfig] | None = None, environment: Mapping[str, str] | None = None
+        self,
+        configs: Mapping[str, ProviderConfig] | None = None,
+        environment: Mapping[str, str] | None = None,
+        *,
+        max_level: bool = True,
     ) -> None:
+        """Without `max_level` no model has the thinking level `max`."""
         self.configured = dict(configs or {})
         self._replaced: dict[str, ProviderConfig | None] = {}  # the entries before `replace_provider`
         self.problems: list[CatalogProblem] = []
         self._environment = environment or {}
         self._read: dict[str, list[Model]] = {}
+        self._max_level = max_level
 
     def replace_provider(self, name: str, provider: ProviderConfig) -> None:
         """Replace the configuration of a provider; if it lists models, it has no others."""
@@ -296,7 +302,8 @@ class Catalog:
         if provider not in self._read:
             alone = provider in self._replaced and self.configured[provider].models
             built_in = decode(list[Model], _data(provider)) if provider in DEFAULT_MODELS and not alone else []
-            self._read[provider] = self._merged(provider, built_in)
+            models = self._merged(provider, built_in)
+            self._read[provider] = models if self._max_level else [*map(_without_max_level, models)]
         return self._read[provider]
 
     def default(self, provider: str) -> Model | None:
@@ -337,6 +344,13 @@ class Catalog:
             except BadRecord as error:
                 self.problems.append(CatalogProblem.at(f"providers.{name}.modelOverrides.{id}", error))
         return list(models.values())
+
+
+def _without_max_level(model: Model) -> Model:
+    levels = model.thinking_level_map
+    if not levels or "max" not in levels:
+        return model
+    return replace(model, thinking_level_map={name: value for name, value in levels.items() if name != "max"} or UNSET)
 
 
 def _data(provider: str) -> bytes:

@@ -132,6 +132,9 @@ class ExtensionSettings(Record):
     """Run all TypeScript extensions in one Node process, or each package in its own."""
 
 
+FileTexts = Literal["0.13", "0.59", "0.84", "0.86"]
+
+
 class CompatSettings(Record):
     """Behaviour that differs between versions of pi. Dialects set it; clients of one version need none of it."""
 
@@ -159,6 +162,12 @@ class CompatSettings(Record):
     """Add messages with the role `system` to the conversation, which tell clients of the system prompt and tools."""
     session_folder: Literal["own", "start"] = "own"
     """A session runs in the folder that its file names, or in the one where the program was started."""
+    file_texts: FileTexts = "0.86"
+    """Results of `edit` and `write` as pi has them from this release on; those of `edit` have `patch` from 0.84."""
+    compact_short: bool = False
+    """Compact a conversation on request that is too short to leave anything out."""
+    max_level: bool = True
+    """Models may have the thinking level `max`."""
     thinking_returns: bool = False
     """Restore the thinking level after using a model that does not support thinking."""
     save_lowered_level: bool = False

@@ -160,7 +160,7 @@ class EventStream:
     def _lines(self, item: Published, envelope: Envelope) -> list[bytes]:
         dialect = envelope.dialect
         if isinstance(item, Update):
-            return [item.wire_json(snapshots=dialect.snapshots, extras=dialect.extras)]
+            return [item.wire_json(**dialect.update_options)]
         if isinstance(item, UiRequest):
             return [ui_json(item)] if dialect.dialogs else []
         if isinstance(item, HOST_STREAM_EVENTS) and not envelope.numbers:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 from tau.errors import ToolError
 from tau.records.base import Value, field
 from tau.records.events import Outcome
+from tau.records.settings import FileTexts
 from tau.tools.read_tracking import ReadTracker
 
 T = TypeVar("T")
@@ -172,6 +173,7 @@ class ToolContext(Value):
     `withheld(path)` is True if the contents of that file must not be shown.
     `checked(real_path)` is True if the permission check of this call covered that path.
     `file_changed` takes the path and the contents before and after a change. It is called in a thread.
+    `file_texts` is the release of pi whose words `edit` and `write` use.
     """
 
     machine: Machine
@@ -183,6 +185,7 @@ class ToolContext(Value):
     withheld: Callable[[str], bool] | None = None
     checked: Callable[[str], bool] | None = None
     file_changed: FileChanged | None = None
+    file_texts: FileTexts = "0.86"
 
     def confirm(self, named: str, real: str) -> None:
         """Raise ToolError if `named` leads to another file or folder than when the permission was checked."""

@@ -19,7 +19,6 @@ from tau.tools.read import existence_test, read_chunks
 
 if TYPE_CHECKING:
     from tau.core.text.editing import Edit
-    from tau.tools import Files
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
 
@@ -56,7 +55,7 @@ async def run(args: dict[str, Any], context: ToolContext) -> Outcome:
 
     def work(path: str, real: str, stopped: ShouldStop) -> Outcome:
         context.confirm(name, real)
-        data = _content(files, path, name, stopped)
+        data = _content(context, path, name, stopped)
         seen.check_unchanged(name, real, [data])
         from tau.core.text.editing import apply_edits
 
@@ -67,8 +66,9 @@ async def run(args: dict[str, Any], context: ToolContext) -> Outcome:
         seen.record_write(real, result.data)
         if context.file_changed is not None:
             context.file_changed(path, data, result.data)
-        what = "text" if args.get("edits") is None else f"{len(edits)} block(s)"
-        details = {"diff": result.diff, "patch": result.patch, "firstChangedLine": result.first_changed_line}
+        what = "text" if context.file_texts == "0.13" else f"{len(edits)} block(s)"
+        patch = {"patch": result.patch} if context.file_texts in ("0.84", "0.86") else {}
+        details = {"diff": result.diff, **patch, "firstChangedLine": result.first_changed_line}
         return Outcome([Text(f"Successfully replaced {what} in {name}.")], details)
 
     return await run_locked(context.machine, lambda: resolve_existing(name, context.cwd, existence_test(files)), work)
@@ -86,9 +86,11 @@ def edits_of(args: dict[str, Any]) -> list[Edit]:
     return [Edit(pair["oldText"], pair["newText"]) for pair in pairs]
 
 
-def _content(files: Files, path: str, name: str, stopped: ShouldStop) -> bytes:
+def _content(context: ToolContext, path: str, name: str, stopped: ShouldStop) -> bytes:
+    files = context.machine.files
     if files.kind(path) is None:
-        raise ToolError(f"File not found: {name}")
+        missing = f"Could not edit file: {name}. Error code: ENOENT."
+        raise ToolError(f"File not found: {name}" if context.file_texts == "0.13" else missing)
     data = bytearray()
     with files.open(path) as file:
         for chunk in read_chunks(file, stopped):

@@ -35,7 +35,8 @@ async def run(args: dict[str, Any], context: ToolContext) -> Outcome:
         files.replace(path, data)
         seen.record_write(real, data)
         report()
-        return Outcome([Text(f"Successfully wrote {_length(content)} bytes to {name}")])
+        size = "" if context.file_texts == "0.86" else f"{_length(content)} bytes "
+        return Outcome([Text(f"Successfully wrote {size}to {name}")])
 
     return await run_locked(context.machine, lambda: resolve(name, context.cwd), work)
 

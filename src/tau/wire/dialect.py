@@ -71,7 +71,8 @@ class Dialect(Value, dict=True):
     about: str
     pi: str  # the release of pi with this protocol: the output of `pi --version`
     snapshots: bool = True  # message_update contains the message so far, twice
-    extras: bool = True  # message_update contains `usage`, toolcall_start the name of the tool
+    usage: bool = True  # message_update contains `usage`
+    tool_names: bool = True  # toolcall_start contains the id and the name of the tool
     responses: bool = True
     dialogs: bool = True  # clients support `extension_ui_request`
     session_line: bool = True  # JSON mode starts with the session header
@@ -96,6 +97,11 @@ class Dialect(Value, dict=True):
             if isinstance(settings, dict):
                 merged["defaults"][group] = {**self.defaults.get(group, {}), **settings}
         return replace(self, name=name, about=about, pi=pi, **merged)
+
+    @cached_property
+    def update_options(self) -> dict[str, bool]:
+        """The arguments for `Update.wire_json`."""
+        return {"snapshots": self.snapshots, "usage": self.usage, "tool_names": self.tool_names}
 
     def event_lines(self, event: Event) -> list[bytes]:
         """The JSON lines for an event, without newlines; usually one, sometimes none."""

@@ -312,18 +312,19 @@ class Update:
             self._more = None
         return self.delta
 
-    def wire_json(self, *, snapshots: bool = True, extras: bool = True) -> bytes:
+    def wire_json(self, *, snapshots: bool = True, usage: bool = True, tool_names: bool = True) -> bytes:
         """The message_update event as JSON, with the message so far in both places where clients look for it.
 
-        `extras` are `usage`, and the id and name of a tool in its first delta.
+        `tool_names`: the first delta of a tool call has its id and name.
         """
         joined = self._joined()
-        if extras or not isinstance(joined, ToolCallStart):
+        if tool_names or not isinstance(joined, ToolCallStart):
             delta = encode(joined)
         else:
             delta = b'{"type":"toolcall_start","contentIndex":%d}' % joined.content_index
         if not snapshots:
-            return b'{"type":"message_update","usage":%b,"assistantMessageEvent":%b}' % (self.mark.usage, delta)
+            counted = b'"usage":%b,' % self.mark.usage if usage else b""
+            return b'{"type":"message_update",%b"assistantMessageEvent":%b}' % (counted, delta)
         so_far = self._draft.snapshot(self.mark)
         return b"".join(
             (
@@ -333,8 +334,8 @@ class Update:
                 so_far,
                 b'},"message":',
                 so_far,
-                b',"usage":' if extras else b"",
-                self.mark.usage if extras else b"",
+                b',"usage":' if usage else b"",
+                self.mark.usage if usage else b"",
                 b"}",
             )
         )

@@ -136,12 +136,17 @@ class CompactionPlan(Value):
     previous: str | None
     files: TouchedFiles
 
+    @property
+    def asks_about_history(self) -> bool:
+        """True if a summary of the history is requested; without a split turn also of an empty one."""
+        return bool(self.history) or not self.prefix
+
     def requests(
         self, settings: CompactionSettings, model: Model, level: ThinkingLevel, focus: str | None = None
     ) -> list[SummaryRequest]:
         """Summary requests, to be sent one after the other: some servers handle only one request at a time."""
         requests = []
-        if self.history:
+        if self.asks_about_history:
             requests.append(
                 summary_request(
                     HISTORY_PROMPT if self.previous is None else UPDATE_PROMPT,
@@ -168,7 +173,7 @@ class CompactionPlan(Value):
 
     def summary(self, answers: Sequence[str]) -> str:
         """The complete summary, from the answers to the requests."""
-        history = answers[0] if self.history else self.previous or NO_HISTORY
+        history = answers[0] if self.asks_about_history else self.previous or NO_HISTORY
         prefix = f"{SPLIT_TURN_HEADING}{answers[-1]}" if self.prefix else ""
         return f"{history}{prefix}{self.files.list_text}"
 
@@ -177,17 +182,24 @@ class CompactionPlan(Value):
         return self.files.details
 
 
-def plan_compaction(branch: Sequence[TreeEntry], settings: CompactionSettings) -> CompactionPlan | str:
-    """Plan the compaction of a branch, or say why there is nothing to compact."""
+def plan_compaction(
+    branch: Sequence[TreeEntry], settings: CompactionSettings, *, short: bool = False
+) -> CompactionPlan | str:
+    """Plan the compaction of a branch, or say why there is nothing to compact.
+
+    With `short`, one that is too short to leave anything out gets a summary, too, as in pi up to 0.80.
+    """
     if branch and isinstance(branch[-1], CompactionEntry):
         return ALREADY_COMPACTED
     compaction, window = since_compaction(branch)
     cut = _cut(window, settings.keep_recent_tokens)
+    if cut is None and short and window:
+        cut = 0
     if cut is None:
         return NOTHING_TO_COMPACT
     turn = _turn_start(window, cut)
     history, prefix = _messages(window[:turn]), _messages(window[turn:cut])
-    if not history and not prefix:
+    if not history and not prefix and not short:
         return NOTHING_TO_COMPACT
     previous, files = _previous_summary(compaction)
     files |= files_in_messages([*history, *prefix])

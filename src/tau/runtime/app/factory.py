@@ -404,7 +404,7 @@ def load(
         keys.set_key(provider, key)
     if options.replay is not None:
         keys.set_key_for_all(NO_KEY)
-    models, file_problems = known_models(agent_dir, keys, environment)
+    models, file_problems = known_models(agent_dir, keys, environment, max_level=settings.compat.max_level)
     warnings = [*file_problems, *config.warnings, *keys.problems]
     if not config.extensions:  # else they may define more: ExtensionPlan checks the names when they are loaded
         warnings += unknown_tools(options, settings, ())

@@ -62,16 +62,16 @@ def _of_recording(options: SessionOptions, models: ModelSelection) -> list[str]:
 
 
 def known_models(
-    agent_dir: Path, keys: Keys, environment: Mapping[str, str] = os.environ
+    agent_dir: Path, keys: Keys, environment: Mapping[str, str] = os.environ, *, max_level: bool = True
 ) -> tuple[ModelSelection, list[str]]:
-    """The models of this user, and the problems of the file that adds to them."""
+    """The models of this user, and the problems of the file that adds to them. `max_level`: see Catalog."""
     path = agent_dir / "models.json"
     content, trouble = read_models(path)
     if content is None:
-        return ModelSelection(Catalog(environment=environment), keys), [trouble] if trouble else []
+        return ModelSelection(Catalog(environment=environment, max_level=max_level), keys), [trouble] if trouble else []
     given, problems = parse_providers(content)
     _use_keys(keys, given)
-    return ModelSelection(Catalog(given, environment), keys), problem_texts(problems, path)
+    return ModelSelection(Catalog(given, environment, max_level=max_level), keys), problem_texts(problems, path)
 
 
 def reload_models(models: ModelSelection, content: Any, path: Path) -> list[str]:

@@ -147,7 +147,7 @@ class Backlog:
             if self._progress.get(item.event.tool_call_id) is item:
                 del self._progress[item.event.tool_call_id]
             return event_json(item.event)
-        line = item.wire_json(snapshots=self._dialect.snapshots, extras=self._dialect.extras)
+        line = item.wire_json(**self._dialect.update_options)
         if self._dialect.snapshots:
             self.next_update = self._now() + len(line) / SNAPSHOT_BYTES_PER_S
         return line

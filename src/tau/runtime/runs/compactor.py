@@ -188,7 +188,8 @@ class Compactor:
         """Plan a compaction. Raises CommandError if there is nothing to compact, or no usable model."""
         model = self._owner.models.ready()
         settings = self._settings(model)
-        plan = plan_compaction(Branch(self._owner.log.tree), settings)
+        short = self._owner.settings.compat.compact_short
+        plan = plan_compaction(Branch(self._owner.log.tree), settings, short=short)
         if isinstance(plan, str):
             raise CommandError(plan)
         return plan, settings, model

@@ -245,12 +245,21 @@ class ToolRunner:
         return refusal
 
     async def execute(self, call: ToolCall, arguments: dict[str, Any], progress: Callable[[Outcome], None]) -> Outcome:
-        resize = self._settings().images.auto_resize
+        settings = self._settings()
         withheld = None if self.permission_gate is None else self.permission_gate.withheld(call.name, arguments)
         checked = None if self.permission_gate is None else self.permission_gate.checked(call)
         changed = None if self.file_changed is None else partial(self.file_changed, call.id)
         context = ToolContext(
-            self._machine, self.services.cwd, progress, self._reads, resize, call.id, withheld, checked, changed
+            self._machine,
+            self.services.cwd,
+            progress,
+            self._reads,
+            settings.images.auto_resize,
+            call.id,
+            withheld,
+            checked,
+            changed,
+            settings.compat.file_texts,
         )
         tool = self._find(call.name)
         if tool is None:  # it was removed meanwhile

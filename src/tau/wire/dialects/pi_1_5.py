@@ -1,4 +1,4 @@
-"""Dialect of pi 0.84 to 1.5: tau's internal protocol, with deltas only.
+"""Dialect of pi 0.86 to 1.5: tau's internal protocol, with deltas only.
 
 `message_update` repeats nothing, so a long answer costs only what is new. Messages with the role `system` tell clients
 of the system prompt and tools, as in pi since 0.86 (runtime/session/system_messages.py).
@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 from tau.records import commands as c
 from tau.records import events as e
 from tau.records import replies
-from tau.records.base import derive_record
+from tau.records.base import UNSET, UnsetType, derive_record
 from tau.records.messages import AnyMessage, Assistant, StopReason, System
 from tau.wire.dialect import Dialect, Form
 from tau.wire.dialects.default import (
@@ -32,11 +32,12 @@ MessageStart = derive_record(e.MessageStart, types={"message": AnyBegun})
 AnySent: Any = AnyMessage | System
 MessageEnd = derive_record(e.MessageEnd, types={"message": AnySent})
 AgentEnd = derive_record(e.AgentEnd, types={"messages": list[AnySent]})
+LastText: Any = derive_record(replies.LastText, types={"text": str | UnsetType})
 NewCommand = derive_record(replies.SlashCommand, without=("location", "path"))
 NewCommands = derive_record(replies.SlashCommands, types={"commands": list[NewCommand]})  # type: ignore[valid-type]
 
 
-def _message_start(event: e.MessageStart) -> Sequence[Any]:
+def message_start(event: e.MessageStart) -> Sequence[Any]:
     """An answer that has not started yet has no stop reason: it is "pending"."""
     message = event.message
     if isinstance(message, Assistant) and not message.content and not message.failed:
@@ -60,13 +61,17 @@ def _commands(data: replies.SlashCommands) -> Any:
     return NewCommands([NewCommand(*[getattr(command, name) for name in known]) for command in data.commands])
 
 
+def _last_text(data: Any) -> Any:
+    return LastText(UNSET) if isinstance(data, replies.LastText) and data.text is None else data
+
+
 DIALECT = Dialect(
     name="1.5",
-    about="pi 0.84 to 1.5: deltas only",
+    about="pi 0.86 to 1.5: deltas only",
     pi="1.5.0",
     snapshots=False,
     events={
-        e.MessageStart: Form((MessageStart,), _message_start),
+        e.MessageStart: Form((MessageStart,), message_start),
         e.MessageUpdate: without_failure(derive_record(MessageUpdate, without=("message",))),
         e.MessageEnd: unchanged(MessageEnd),
         e.AgentEnd: unchanged(AgentEnd),
@@ -75,6 +80,7 @@ DIALECT = Dialect(
     replies={
         c.GetCommands: Form((NewCommands,), _commands),
         c.Compact: Form((Compacted,), result_as(Compacted)),
+        c.GetLastAssistantText: Form((LastText,), _last_text),
     },
     defaults={
         "toolExecution": "parallel",

@@ -53,7 +53,8 @@ DIALECT = DEFAULT.derive(
     name="2026-03",
     about="March 2026, to the letter",
     pi="0.55.4",
-    extras=False,
+    usage=False,
+    tool_names=False,
     events={
         e.AgentEnd: without(e.AgentEnd, "will_retry"),
         e.MessageUpdate: form(PlainUpdate),
@@ -84,6 +85,12 @@ DIALECT = DEFAULT.derive(
     ),
     defaults={
         "compaction": {"betweenTurns": False},
-        "compat": {"statsOf": "conversation", "saveLoweredLevel": True, "sessionFolder": "start"},
+        "compat": {
+            "statsOf": "conversation",
+            "saveLoweredLevel": True,
+            "sessionFolder": "start",
+            "fileTexts": "0.13",
+            "compactShort": True,
+        },
     },
 )
