@@ -75,7 +75,7 @@ class Agent:
     def __init__(self, contender: Contender, home: Path) -> None:
         kept = {name: os.environ[name] for name in ("LANG",) if name in os.environ}
         path = f"{contender.path}:{os.environ['PATH']}" if contender.path else os.environ["PATH"]
-        own = {"HOME": str(home), "PI_CODING_AGENT_DIR": str(home / "agent"), "TAU_WARM_DIR": "", "PI_OFFLINE": "1"}
+        own = {"HOME": str(home), "PI_CODING_AGENT_DIR": str(home / "agent"), "PI_OFFLINE": "1"}
         time.sleep(PAUSE_S)
         self.began = time.perf_counter()
         self.process = subprocess.Popen(

@@ -32,7 +32,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
-from benchmarks import answerer, sessions, warm
+from benchmarks import answerer, sessions
 from benchmarks.job import TAU, Job, Place, Result, yardstick
 from benchmarks.jobs.commands import GET_FORKS, GET_MESSAGES, GET_STATE, GET_STATS, PROMPT
 from benchmarks.jobs.terminal import DRAWN, opened, typed
@@ -46,7 +46,6 @@ from benchmarks.table import aligned
 from benchmarks.terminal import TerminalProgram
 
 ROOT = Path(__file__).parents[1]
-LAUNCHER = ROOT / "benchmarks" / "floors" / "launcher.py"
 BASELINE = ROOT / "benchmarks" / "baseline.json"
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 DEADLINE = 600.0
@@ -178,7 +177,6 @@ class Bench:
             "two prompts": lambda: self.prompts("text-1"),
             "many pieces": lambda: self.prompts(f"text-{self._sizes.pieces}"),
             "pieces alone": self.alone,
-            "warm launch": self.warm_launch,
             "trips": lambda: self.trips(self._sizes.trips),
             "no trips": lambda: self.trips(0),
             "bash turns": self.bash_turns,
@@ -195,7 +193,6 @@ class Bench:
             "shown pieces": lambda: self.shown(1 + self._sizes.shown),
             "memory": self.memory,
             "idle memory": self.idle_memory,
-            "launcher": self.launcher_floor,
             "answers": lambda: self.answers(self._sizes.trips),
             "no answers": lambda: self.answers(0),
             "nothing": lambda: self.python(FLOORS["nothing"]),
@@ -206,25 +203,6 @@ class Bench:
 
     def start(self, *flags: str, ask: bytes = GET_STATE) -> float:
         return self._tau(self._place.mock.url("one"), _one_question(ask), *(flags or ("--no-session",)))
-
-    def warm_launch(self) -> float:
-        """The launcher of a warm start alone; a stand-in does the job."""
-        with self._place.home() as home, warm.stand_in(home / "warm", warm.worker_of_tau) as path:
-            argv = [*tau().argv, "--mode", "rpc"]
-            return self._one_answer(home, argv, {"TAU_WARM_DIR": str(path.parent)})
-
-    def launcher_floor(self) -> float:
-        with self._place.home() as home, warm.stand_in(home / "warm", warm.worker_of_floor) as path:
-            return self._one_answer(home, [sys.executable, str(LAUNCHER), str(path)], {})
-
-    def _one_answer(self, home: Path, argv: list[str], env: dict[str, str]) -> float:
-        log = home / "log"
-        work(home).mkdir()
-        env = {**tau().environment(home), "PYTHONHASHSEED": "0", **env}
-        with Program([*self._ruler.before(log), *argv], work(home), env, DEADLINE) as program:
-            _one_question(GET_STATE)(program)
-            cpu = program.end()
-        return self._ruler.read(log, cpu)
 
     def session(self, ask: bytes = GET_STATE) -> float:
         return self.start("--session", str(self._copies[ask]), ask=ask)
@@ -385,7 +363,6 @@ def measures(took: Mapping[str, float], sizes: Sizes) -> dict[str, Measure]:
     return {
         "start": Measure("start, get_state, end", "import asyncio", took["start"], asyncio),
         "mcp start": Measure("start with ten MCP servers", "start without", took["start with MCP"], took["start"]),
-        "warm launch": Measure("launcher of a warm start", "a launcher", took["warm launch"], took["launcher"]),
         "prompts": Measure("two prompts after it", "import asyncio", rest - took["start"], asyncio),
         "piece": Measure(
             "a piece of text among many",

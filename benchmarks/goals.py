@@ -27,7 +27,6 @@ class Goal(NamedTuple):
 GOALS = [
     Goal("start to `get_state`", "start", "start", 0.30, "asyncio, msgspec, a response"),
     Goal("start to the first piece of text", "first-text", "first text", 0.33),
-    Goal("warm start to `get_state`", "warm-start", "start", 0.15, "a launcher"),
     Goal("`get_state`, waiting for each", "get-state", "one by one", 0.8, "asyncio loop"),
     Goal("statistics of a session of 59 MB, when it is idle", "session", "get_session_stats", 0.5),
     Goal("`get_messages` of it", "session", "get_messages", 0.4, "lines as they are"),

@@ -28,7 +28,7 @@ def milliseconds_per_call(folder: Path, tool: str, calls: int) -> float:
     script.write_text(json.dumps({"answers": [answer] * (calls // CALLS_PER_ANSWER) + [{"text": "done"}]}))
     flags = ["--model", "scripted", "--script", str(script), "--no-session", "--tools", "ls"]
     command = [sys.executable, "-P", "-m", "tau", "--mode", "rpc", *flags]
-    env = {**os.environ, "PI_CODING_AGENT_DIR": str(folder / "agent"), "TAU_WARM_DIR": ""}
+    env = {**os.environ, "PI_CODING_AGENT_DIR": str(folder / "agent")}
     with subprocess.Popen(
         command, cwd=folder / "work", env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as agent:

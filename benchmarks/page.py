@@ -42,7 +42,6 @@ class Shown(NamedTuple):
 
 SHOWN = [
     Shown("start", "start", "start to `get_state`"),
-    Shown("warm-start", "start", "start to `get_state`, warm"),
     Shown("first-text", "first text", "start to the first piece of text"),
     Shown("help", "start", "`pi --help`"),
     Shown("idle", "idle memory", "memory at rest"),

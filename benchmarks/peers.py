@@ -65,7 +65,6 @@ class Contender:
         """Nothing of the caller's settings and keys."""
         kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
         own = {"HOME": str(home), "PI_CODING_AGENT_DIR": str(home / "agent")}
-        own["TAU_WARM_DIR"] = ""  # unless that is measured
         return {**kept, **own, "PI_OFFLINE": "1", "PI_SKIP_VERSION_CHECK": "1", **self.env, **(env or {})}
 
 

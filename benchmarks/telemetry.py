@@ -112,7 +112,6 @@ def run(source: Path, job: Job | None, environment: Mapping[str, str], *, count:
         if count:
             (folder / "sitecustomize.py").write_text(NO_GARBAGE_COLLECTION)
         own = {"PYTHONPATH": f"{source}:{folder}", "PYTHONHASHSEED": "0", "PI_CODING_AGENT_DIR": name}
-        own["TAU_WARM_DIR"] = ""
         other = ("OTEL_", "TAU_", "PI_", "PYTHON")
         kept = {name: value for name, value in os.environ.items() if not name.startswith(other)}
         with subprocess.Popen(

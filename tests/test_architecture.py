@@ -97,8 +97,7 @@ LATE = {
     "cli/main.py": {"*"},
     "serve/__init__.py": {"*"},
     "cli/deferred_modules.py": {"*"},
-    "cli/entry.py": {"tau.cli.main", "tau.cli.warm.launcher"},
-    "cli/warm/server.py": {"*"},
+    "cli/entry.py": {"tau.cli.main"},
     "cli/session_options.py": {"tau.cli.resume", "tau.runtime.machine.hardening"},
     "cli/print_mode.py": {"tau.runtime.models.readable_errors"},
     "cli/export.py": {

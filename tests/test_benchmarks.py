@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import tempfile
 import urllib.request
 import xml.etree.ElementTree as ET
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -150,10 +148,9 @@ def test_sessions_in_one_process_are_opened_asked_and_looked_at(tmp_path: Path) 
     assert found["memory, after a prompt"] > found["memory"] > 1
 
 
-@pytest.mark.parametrize("floor", [starting.rpc_floor, starting.launcher_floor])
-def test_floor_programs_answer_get_state(floor: Callable[[Place], Values]) -> None:
-    with tempfile.TemporaryDirectory(prefix="tau-") as folder, Mock() as mock:  # the path of a socket is short
-        assert floor(Place(mock, Path(folder)))["start"] > 0
+def test_the_floor_program_answers_get_state(tmp_path: Path) -> None:
+    with Mock() as mock:
+        assert starting.rpc_floor(Place(mock, tmp_path))["start"] > 0
 
 
 def test_pieces_that_wait_for_each_other_are_not_joined(tmp_path: Path) -> None:
@@ -166,8 +163,6 @@ def test_pieces_that_wait_for_each_other_are_not_joined(tmp_path: Path) -> None:
 TOOK = {
     "start": 200.0,
     "start with MCP": 210.0,
-    "warm launch": 90.0,
-    "launcher": 30.0,
     "two prompts": 300.0,
     "many pieces": 400.0,
     "pieces alone": 700.0,
@@ -199,7 +194,6 @@ def test_the_gate_counts_what_a_unit_costs_beyond_the_start() -> None:
     assert {name: (one.ours, one.least) for name, one in found.items()} == {
         "start": (200, 100),
         "mcp start": (210, 200),
-        "warm launch": (90, 30),
         "prompts": (100, 100),
         "piece": (1, 2),
         "piece alone": (20, 2),

@@ -13,7 +13,6 @@ PRINTS = "runtime/terminal.py"
 EXCEPTIONS = {
     "cli/entry.py": (1, "a sentence of ours, where nothing else can be loaded"),
     "cli/main.py": (2, "--help and --version: text of ours, and loading anything for it would take time"),
-    "cli/warm/server.py": (1, "stdout is a pipe that tau reads"),
     "fleet/command.py": (1, "progress: words and numbers of ours"),
     "fleet/queries.py": (1, "progress: its texts are escaped"),
     "fleet/worker.py": (1, "stdout is a pipe that the coordinator reads"),

@@ -9,10 +9,9 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks import warm
-from benchmarks.job import ALONE, TAU, Job, Place, Target, Values
+from benchmarks.job import Job, Place, Target, Values
 from benchmarks.jobs.commands import GET_STATE, PROMPT
-from benchmarks.measure import Failed, Program, memory
+from benchmarks.measure import Failed, Program
 from benchmarks.peers import Contender
 
 FLOORS = Path(__file__).parents[1] / "floors"
@@ -22,25 +21,6 @@ def to_state(place: Place, contender: Contender) -> Values:
     with place.home() as home, contender.start(home, place.mock.url("one"), "--no-session") as program:
         program.ask(GET_STATE)
         return {"start": program.elapsed * 1e3, "CPU": program.cpu() * 1e3}
-
-
-def to_state_warm(place: Place, contender: Contender) -> Values:
-    """With tau's warm-start server beside it; others start as they always do."""
-    if contender.name != TAU:
-        return {"start": to_state(place, contender)["start"]}
-    folder = place.shared("warm")
-    variables = {"TAU_WARM_DIR": str(folder)}
-    with place.home() as home, warm.server(folder, contender.environment(home, variables)) as pid:
-        with contender.start(home, place.mock.url("one"), "--no-session", env=variables) as program:
-            program.ask(GET_STATE)
-            start = program.elapsed * 1e3
-            program.end()
-        return {"start": start, "server memory": memory(pid)}
-
-
-def launcher_floor(place: Place) -> Values:
-    with place.home() as home, warm.stand_in(place.shared("floor"), warm.worker_of_floor) as path:
-        return _floor([sys.executable, str(FLOORS / "launcher.py"), str(path)], home)
 
 
 def rpc_floor(place: Place) -> Values:
@@ -110,15 +90,6 @@ JOBS = [
             "import asyncio": python("import asyncio"),
             "asyncio, msgspec, a response": rpc_floor,
         },
-        warm=True,
-    ),
-    Job(
-        "warm-start",
-        "the same with tau's warm-start server (tau warm start)",
-        to_state_warm,
-        {"start": "ms", "server memory": "MB"},
-        [Target("start", 0.15, "0.87.1", "20"), Target("server memory", 40, ALONE, "20")],
-        floors={"a launcher": launcher_floor},
         warm=True,
     ),
     Job(

@@ -68,7 +68,7 @@ def lay_out(folder: Path) -> dict[str, str]:
     }
     (folder / "mcp.json").write_text(json.dumps({"mcpServers": {"lab": server}}))
     kept = {name: value for name, value in os.environ.items() if not KEYS.search(name)}
-    own = {"HOME": str(folder / "home"), "PI_CODING_AGENT_DIR": str(folder / "agent"), "TAU_WARM_DIR": ""}
+    own = {"HOME": str(folder / "home"), "PI_CODING_AGENT_DIR": str(folder / "agent")}
     task = {"TASK_AGENT": json.dumps(agent(folder)), "TASK_MCP": json.dumps({"name": "lab", "env": [], **server})}
     return {**kept, **own, **task}
 

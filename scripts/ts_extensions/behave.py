@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import re
 import subprocess
 import sys
@@ -291,7 +290,6 @@ def main() -> None:
     parser.add_argument("--show", action="store_true")
     given = parser.parse_args()
     folder = given.folder.resolve()
-    os.environ["TAU_WARM_DIR"] = ""
     pi = [given.node, *pi_program(folder), "--mode", "rpc"]
     tau = [sys.executable, "-m", "tau", "--mode", "rpc", "--dialect", "1.5"]
     host = {"extensionHost": {"node": given.node, "loadTimeoutMs": 60000}, "defaultProjectTrust": "always"}

@@ -129,7 +129,7 @@ def starts(folder: Path, node: str, runs: int, only: str) -> None:
     examples = folder / PI / "examples" / "extensions"
     with tempfile.TemporaryDirectory() as name, ModelServer("ok") as server:
         host: Json = {"extensionHost": {"node": node, "loadTimeoutMs": 60_000}}
-        env = surroundings(Path(name), host, server.models) | {"PI_OFFLINE": "1", "TAU_WARM_DIR": ""}
+        env = surroundings(Path(name), host, server.models) | {"PI_OFFLINE": "1"}
         model = ["--mode", "rpc", "--provider", "mock", "--model", "m1"]
         programs = {}
         for label, files in SETS.items():

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import sys
 import tempfile
@@ -136,7 +135,6 @@ def main() -> None:
     parser.add_argument("--show", action="store_true")
     given = parser.parse_args()
     folder = given.folder.resolve()
-    os.environ["TAU_WARM_DIR"] = ""
     pi = [given.node, *pi_program(folder), "--mode", "rpc"]
     tau = [sys.executable, "-m", "tau", "--mode", "rpc", "--dialect", "1.5"]
     host = {"extensionHost": {"node": given.node, "loadTimeoutMs": 60000}, "defaultProjectTrust": "always"}

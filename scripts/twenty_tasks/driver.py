@@ -157,4 +157,4 @@ def environment(home: Path) -> dict[str, str]:
         "PI_OFFLINE": "1",
         "PI_SKIP_VERSION_CHECK": "1",
     }
-    return {**empty, **own, "TMUX": "", "SSH_CONNECTION": "", "TAU_WARM_DIR": "", "COLORTERM": "", "EDITOR": "true"}
+    return {**empty, **own, "TMUX": "", "SSH_CONNECTION": "", "COLORTERM": "", "EDITOR": "true"}

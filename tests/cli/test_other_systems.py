@@ -19,7 +19,6 @@ SENTENCE = "tau does not run on Windows itself: use it in WSL"
 
 def run(folder: Path, system: str, *argv: str) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, **pretend(folder / "system", system), "PI_CODING_AGENT_DIR": str(folder / "agent")}
-    env.pop("TAU_WARM_DIR", None)
     return subprocess.run(
         [sys.executable, *argv], env=env, cwd=folder, capture_output=True, text=True, timeout=100, check=False
     )

@@ -45,7 +45,7 @@ def test_the_watch_sees_a_connection(tmp_path: Path) -> None:
 @pytest.mark.parametrize("flags", [["--help"], ["--version"], ["-p", "hello", "--model", "demo", "--no-session"]])
 def test_a_command_reaches_nothing(tmp_path: Path, flags: list[str]) -> None:
     env, reached = watched(tmp_path)
-    home = {"HOME": str(tmp_path), "PI_CODING_AGENT_DIR": str(tmp_path / "agent"), "TAU_WARM_DIR": ""}
+    home = {"HOME": str(tmp_path), "PI_CODING_AGENT_DIR": str(tmp_path / "agent")}
     argv = [sys.executable, "-m", "tau", *flags]
     done = subprocess.run(argv, env={**os.environ, **env, **home}, cwd=tmp_path, capture_output=True, timeout=100)
     assert done.returncode == 0, done.stderr

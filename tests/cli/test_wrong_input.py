@@ -247,6 +247,11 @@ CASES = {
         ["run", "the", "tests"],
         'There is no command "run". Did you mean pi -p "TEXT"? To send the text to the model: pi',
     ),
+    "a command that tau had": Wrong(
+        ["warm", "start"],
+        'There is no command "warm". Did you mean tau serve? To send the text to the model: tau "warm ..."',
+        program="tau",
+    ),
     "a command of another agent with a flag": Wrong(
         ["export", "--no-session"], 'There is no command "export". Did you mean tau --export ID?', program="tau"
     ),

@@ -55,7 +55,7 @@ def surroundings(folder: Path, settings: Json | None = None, models: Json | None
             (folder / "agent" / f"{name}.json").write_text(json.dumps(content))
     kept = {name: value for name, value in os.environ.items() if not KEYS.search(name)}
     folders = {"HOME": str(folder / "home"), "PI_CODING_AGENT_DIR": str(folder / "agent")}
-    return {**kept, **folders, "TAU_WARM_DIR": ""}  # no warm start by a server of the tester's
+    return {**kept, **folders}
 
 
 class Agent(Conversation):

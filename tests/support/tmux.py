@@ -74,7 +74,7 @@ def start_tau(tmux: Tmux, folder: Path, words: int, delay_ms: int, *, endless: b
         pieces += [f"w{number}. " for number in range(len(pieces), min(len(pieces) + source.randint(5, 60), words))]
         pieces[-1] += "" if endless else "\n\n"
     model = scripted(folder, {"blocks": [{"text": pieces}], "delayMs": delay_ms})
-    names = ("HOME", "PI_CODING_AGENT_DIR", "TAU_WARM_DIR")
+    names = ("HOME", "PI_CODING_AGENT_DIR")
     env = {name: value for name, value in surroundings(folder).items() if name in names}
     tmux.start(*PI, *model, env=env)
     tmux.wait("────")

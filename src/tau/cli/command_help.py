@@ -183,11 +183,4 @@ usage: tau update [SOURCE] [--force] [--offline]
 
 Update the packages that are not pinned; a repository with a ref is made to fit it. A failed update leaves what was
 there. --force discards changes in the folder of a repository. tau does not update itself.""",
-    "warm": """\
-usage: tau warm start
-       tau warm status
-       tau warm stop
-
-Keep a process ready that has loaded tau, so that later starts of tau and pi take a third of the time (Linux only). They
-use it by themselves, and start as usual if it is not there or not suitable. stop lets running jobs finish.""",
 }

@@ -154,7 +154,6 @@ COMMANDS = {
     "trust": "trust this project, or revoke the trust",
     "uninstall": "the same as remove",
     "update": "update the packages",
-    "warm": "keep a process ready, so that later starts are faster",
 }
 FLAGS = tuple(flag for group in GROUPS.values() for flag in group)
 _BY_NAME = {name: flag for flag in FLAGS for name in (flag.name, flag.short) if name}

@@ -51,7 +51,6 @@ COMMANDS = {
     "trust": "tau.cli.trust",
     "uninstall": "tau.cli.packages",
     "update": "tau.cli.packages",
-    "warm": "tau.cli.warm.command",
 }
 PACKAGE_COMMANDS = ("install", "remove", "uninstall", "update", "list", "config")
 FIRST_WORDS = (*PACKAGE_COMMANDS, "auth", "mcp")  # commands of both programs, as in pi: never a prompt

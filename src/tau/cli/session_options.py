@@ -85,12 +85,6 @@ def hide_filtered(inherited: ChildEnvironment) -> None:
         hide_memory()
 
 
-def hides_memory(arguments: ParsedArguments) -> bool:
-    """Whether `create_factory` would hide the memory of this process: secrets are filtered from the environment."""
-    found = _child_environment(arguments)
-    return found is not None and found.filter_secrets
-
-
 def _child_environment(arguments: ParsedArguments) -> ChildEnvironment | None:
     """None if the settings cannot be read, which `create_factory` will report."""
     file = SettingsFile(agent_dir() / "settings.json")

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from tau.cli.flags import FLAGS
 from tau.errors import UsageError
 
-# First words that are commands of other agents, by what they are called here.
+# First words that are commands of other agents, or were commands of tau, by what they are called here.
 MEANT = {
     "--help": "help",
     "--version": "version",
@@ -27,7 +27,7 @@ MEANT = {
     "tau login, tau logout or tau doctor": "auth whoami",
     "tau login": "keys setup-token configure setup",
     "tau doctor": "status info diagnose diagnostic debug features about",
-    "tau serve": "server web daemon",
+    "tau serve": "server web daemon warm",
     "tau mcp serve": "mcp-server",
     "tau fleet run": "cloud bench schedule",
     "tau sessions": "logs ls db",

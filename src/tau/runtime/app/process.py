@@ -31,7 +31,6 @@ SHUTDOWN_TIMEOUT_S = 1.0  # seconds to write what is left, and to stop
 STDOUT_CLOSED = "Error: the answer could not be written: stdout is closed."
 PROMPTS_PER_RETURN = 10  # of free memory to the system
 SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP")
-_exit_callbacks: list[Callable[[int], None]] = []
 
 
 def stdout_is_closed() -> bool:
@@ -119,16 +118,9 @@ async def _to_the_end(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
         leave(code)
 
 
-def on_exit(callback: Callable[[int], None]) -> None:
-    """Have `callback` called with the exit code, right before the process exits."""
-    _exit_callbacks.append(callback)
-
-
 def leave(code: int) -> NoReturn:
     """Exit without the end of asyncio.run, which waits for every task and thread: one of them may never end."""
     stop_commands()
-    for callback in _exit_callbacks:
-        callback(code)
     if sys.stderr is not None:  # the process may have been started without it
         sys.stderr.flush()
     os._exit(code)
