@@ -301,7 +301,7 @@ def test_what_is_chosen_is_saved_but_not_by_the_newest(tmp_path: Path, name: str
         agent.get("set_thinking_level", level="low")
         agent.get("set_steering_mode", mode="all")
         saved = json.loads(agent.settings_file.read_text(encoding="utf-8"))
-    levels = {} if name in DELTAS_ONLY else {"defaultThinkingLevel": "low"}
+    levels = {} if name == "1.5" else {"defaultThinkingLevel": "low"}
     assert saved == {**levels, "steeringMode": "all"}
 
 

@@ -47,7 +47,11 @@ DIALECT = PI_1_5.derive(
         c.Bash: reply_without(replies.BashResult, "stdout", "stderr", "signal"),
         c.GetSessionStats: reply_without(replies.SessionStats, "cost_unknown"),
     },
-    defaults={"compat": {"systemMessages": False, "fileTexts": "0.84"}},
+    defaults={
+        "compat": {"systemMessages": False, "fileTexts": "0.84", "thinkingReturns": True, "saveLoweredLevel": True},
+        "saveModels": True,
+        "compaction": {"betweenTurns": False},
+    },
 )
 WITH_USAGE = DIALECT.derive(
     name="0.84",
