@@ -32,7 +32,10 @@ class ReasoningDetails:
         field = STREAMED.get(as_text(detail.get("type")), "")
         piece = as_text(detail.get(field)) if field else ""
         if field and self._details and _continues(self._details[-1], detail, piece):
-            self._details[-1].update({name: value for name, value in detail.items() if name != field and value})
+            last = self._details[-1]
+            for name, value in detail.items():
+                if value and name != field:
+                    last[name] = value
         else:
             self._join_pieces()
             self._details.append({**detail})
@@ -53,10 +56,13 @@ class ReasoningDetails:
 
 def _continues(last: dict[str, Any], detail: dict[str, Any], piece: str) -> bool:
     """True if `detail` is a piece of `last`. A signature ends a detail; a server may omit indexes and ids."""
-    if last.get("signature") and (piece or detail.get("signature")):
+    if last.get("type") != detail["type"] or (last.get("signature") and (piece or detail.get("signature"))):
         return False
-    same = (None in (last.get(name), detail.get(name)) or last[name] == detail[name] for name in ("index", "id"))
-    return last.get("type") == detail["type"] and all(same)
+    return _agree(last.get("index"), detail.get("index")) and _agree(last.get("id"), detail.get("id"))
+
+
+def _agree(first: Any, second: Any) -> bool:
+    return first == second or first is None or second is None
 
 
 def details_of(message: Assistant) -> list[Any]:
