@@ -1,6 +1,7 @@
 // node with_rpc_client.mjs PACKAGE_FOLDER SHIM: pi's own RpcClient, of any release that has one.
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
+import { expect, step } from "./steps.mjs";
 
 const [folder, shim] = process.argv.slice(2);
 // The file itself, not the package: that would load all of pi, and need the node that pi needs.
@@ -8,21 +9,6 @@ const { RpcClient } = await import(pathToFileURL(join(folder, "dist/modes/rpc/rp
 
 const WITHIN = 20_000;
 const client = new RpcClient({ cliPath: shim });
-
-async function step(name, work) {
-  let problem = "";
-  try {
-    await work();
-  } catch (error) {
-    problem = `${error.name}: ${error.message}`;
-  }
-  console.log(JSON.stringify({ step: name, problem }));
-}
-
-function expect(found, wanted) {
-  const [left, right] = [JSON.stringify(found), JSON.stringify(wanted)];
-  if (left !== right) throw new Error(`${left} instead of ${right}`);
-}
 
 await client.start();
 
