@@ -102,7 +102,7 @@ RULES: tuple[Rule, ...] = (
             r"subscription_sharing_(?:usage|user)_unavailable",
             r"\bcode\W{1,6}(?:1113|1308|1310|131[6-9]|132[01])\b",  # Z.ai: balance, and the limits of its plans
             r"insufficient.{0,3}(?:quota|balance|credits)|余额不足",  # OpenAI, MiniMax, DeepSeek, Z.ai
-            r"credit balance is too low",  # Anthropic
+            r"credit balance is too low|extra usage is required",  # Anthropic
             r"available balance",
             r"\barrearage\b",  # DashScope
             r"out of budget",
@@ -116,6 +116,7 @@ RULES: tuple[Rule, ...] = (
         "final",
         (
             r"per.?(?:day|month)\b|perday|by ?day\b|/ ?(?:day|month)\b",  # Google's quotaId, OpenRouter, GitHub, Cohere
+            r"\bdaily\b.{0,12}\blimit",  # Anthropic
             r"\b[TR]PD\b",  # OpenAI, Groq, Moonshot
             r"\blimit\W{1,3}0(?![\d.])",
             r"\bquotaValue\W{1,6}0\b",
@@ -138,7 +139,7 @@ RULES: tuple[Rule, ...] = (
             r"request_too_large",
             r"input is too long for requested model",  # Bedrock
             r"input tokens exceeded",  # Bedrock Nova
-            r"exceeds the context window",  # OpenAI
+            r"exceeds th(?:e|is) (?:model'?s )?context window",  # OpenAI
             r"context window exceeded",
             r"exceeds (?:the )?(?:model'?s )?maximum context length",  # LiteLLM and the like
             r"ContextWindowExceededError",
@@ -153,7 +154,9 @@ RULES: tuple[Rule, ...] = (
             r"exceeds the available context size",  # llama.cpp
             r"greater than the context length",  # LM Studio
             r"to keep the first [\d,]+ tokens when context",
-            r"`inputs` tokens \+ `max_new_tokens` must be <=",  # TGI
+            r"`inputs` tokens \+ `max_new_tokens` must be <=|`inputs` must have less than",  # TGI
+            r"tokens in request more than max tokens allowed",
+            r"prompt.?超长",  # Z.ai
             r"total length of all messages is too long",  # Perplexity
             r"context window exceeds limit",  # MiniMax
             r"exceeded model token limit",  # Kimi
@@ -272,7 +275,7 @@ RULES: tuple[Rule, ...] = (
             r"exceeded request buffer limit while retrying upstream",
             r"(?:can|please) retry your request",
             r"try your request again",
-            r"failed to decode",  # llama.cpp
+            r"failed to decode, try again",  # llama.cpp
         ),
         # 409 is included because servers that send it mean a lock held by another request.
         statuses=frozenset({409, 425, *range(500, 600)} - {501, 505}),
