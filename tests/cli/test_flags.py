@@ -84,6 +84,20 @@ def test_each_name_has_its_version(program: str, version: str, capsys: pytest.Ca
     assert capsys.readouterr() == (f"{version}\n" * 2, "")
 
 
+@pytest.mark.process
+@pytest.mark.parametrize("words", [["--dialect", "0.73"], ["--dialect", "0.84.2"]])
+def test_the_version_of_a_dialect_loads_no_more_than_the_version(words: list[str], tmp_path: Path) -> None:
+    def loaded(*argv: str) -> list[str]:
+        code = "import sys; from tau.cli.main import main; main('pi', sys.argv[1:]); print(*sorted(sys.modules))"
+        environment = {"PATH": os.environ["PATH"], "PI_CODING_AGENT_DIR": str(tmp_path)}
+        command = [sys.executable, "-c", code, *argv, "--version"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        return done.stdout.splitlines()[-1].split()
+
+    assert loaded(*words) == loaded()
+    assert "tau.wire.dialects" not in loaded(*words)
+
+
 @pytest.mark.parametrize(
     ("dialect", "version"),
     [("default", "0.87.1"), ("2026-03", "0.55.4"), ("2026-01", "0.45.7"), ("2025-12", "0.13.2"), ("0.73", "0.73.1")],
