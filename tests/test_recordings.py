@@ -36,7 +36,8 @@ def python_vcr(url: str, body: str) -> str:
     packed = b64encode(gzip.compress(body.encode())).decode()
     return (
         f"interactions:\n- request:\n    method: POST\n    uri: {url}\n    body: '{{}}'\n"
-        f"  response:\n    status: {{code: 200, message: OK}}\n    body:\n      string: !!binary |\n        {packed}\n"
+        "  response:\n    status: {code: 200, message: OK}\n    headers: !!python/object:a.Headers {}\n"
+        f"    body:\n      string: !!binary |\n        {packed}\n"
     )
 
 

@@ -157,7 +157,9 @@ def told(done: Any) -> Answer:
     message: Assistant = done.message
     return {
         "text": "".join(block.text for block in message.content if isinstance(block, Text)),
-        "thinking": "".join(block.thinking for block in message.content if isinstance(block, Thinking)),
+        "thinking": "".join(
+            block.thinking for block in message.content if isinstance(block, Thinking) and block.redacted is not True
+        ),
         "calls": [[call.name, done.unreadable.get(at, call.arguments)] for at, call in enumerate(message.tool_calls)],
         "output": message.usage.output,
     }

@@ -42,6 +42,7 @@ class Cassette(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[m
 
 
 Cassette.add_constructor("!binary", Cassette.construct_yaml_binary)  # how Ruby writes it
+Cassette.add_multi_constructor(None, lambda loader, tag, node: None)  # objects of a program, such as headers
 
 
 class Recorded(Value):

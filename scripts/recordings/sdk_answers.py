@@ -35,7 +35,8 @@ def chat(url: str) -> dict[str, Any]:
                 content = "".join(part.get("text", "") for part in content)
             text += content + (choice.delta.refusal or "")
             more = choice.delta.model_extra or {}
-            thinking += next((more[name] for name in REASONING if more.get(name)), "")
+            details = [each.get("text") or each.get("summary") or "" for each in more.get("reasoning_details") or ()]
+            thinking += next((more[name] for name in REASONING if more.get(name)), "".join(details))
             for call in choice.delta.tool_calls or ():
                 made = calls.setdefault(call.index, ["", ""])
                 if call.function:
