@@ -90,6 +90,17 @@ def test_observers_of_a_streaming_answer_are_not_awaited(tmp_path: Path) -> None
     play(story())
 
 
+def test_observers_get_no_delta_that_pi_never_sends(tmp_path: Path) -> None:
+    async def story() -> None:
+        house = House(tmp_path, {"error": {"message": "401 no", "after": 0}})
+        updates, ends = house.notes("message_update"), house.notes("message_end")
+        await house.prompt("go")
+        assert [end["message"]["role"] for end in ends] == ["user", "assistant"]
+        assert updates == []
+
+    play(story())
+
+
 @pytest.mark.promise("C15", "C21")
 def test_an_observer_that_raises_or_is_late_is_one_error_and_the_run_continues(tmp_path: Path) -> None:
     async def story() -> None:

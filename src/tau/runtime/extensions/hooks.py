@@ -30,7 +30,7 @@ from tau.records.base import (
     to_builtins,
     wire_json,
 )
-from tau.records.events import AgentStart, Event, Outcome, TurnEnd, TurnStart, event_json
+from tau.records.events import AgentStart, Event, MessageUpdate, Outcome, TurnEnd, TurnStart, event_json
 from tau.records.messages import (
     Custom,
     Image,
@@ -94,6 +94,8 @@ class HookDispatcher:
 
     def observe(self, event: Event | Update, signal: AbortSignal) -> Awaitable[None] | None:
         """Notify extensions of an event, before the client receives it. Do not wait for them after an abort."""
+        if isinstance(event, MessageUpdate):  # the delta `error`, which pi never sends; the others are Updates
+            return None
         if isinstance(event, AgentStart):
             self._turn = 0
         extra: dict[str, Any] = {}
