@@ -84,7 +84,7 @@ BLOCKS = [block for page in PAGES for block in _blocks(page)]
 # Programs that are not ours.
 ELSEWHERE = {
     *("echo", "printf", "git", "export", "source", "eval", "cd", "mkdir", "tail", "test", "true", "command"),
-    *("pip", "pipx", "uv", "npm", "npx", "node", "ollama"),
+    *("pip", "pipx", "uv", "npm", "npx", "node", "ollama", "dask"),
 }
 OURS = {"pi", "tau", "make", "python", "python3"}
 

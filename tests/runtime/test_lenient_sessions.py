@@ -58,7 +58,7 @@ def session() -> list[Json]:
     result = {"role": "toolResult", "toolCallId": "call1", "toolName": "bash", "content": [block("said-30")]}
     picture = {"type": "image", "data": "QUJD", "mimeType": "image/png"}
     return [
-        {"type": "session", "version": 3, "id": "s", "timestamp": TIME, "cwd": "/w"},
+        {"type": "session", "version": 3, "id": "s", "timestamp": TIME, "cwd": ""},
         entry("m", None, "model_change", provider="p", modelId="m"),
         asked("a", "m", "said-01"),
         answer("b", "a", block("said-02"), block("said-03")),
