@@ -126,11 +126,19 @@ export function getEnvApiKey(provider) {
 
 // Messages
 
-const OVERFLOW =
-  /prompt is too long|request_too_large|input is too long|exceeds the context window|maximum context length|context[_ ]length[_ ]exceeded|too many tokens|input token count.*exceeds|token limit exceeded|context window exceeds/i;
+// The rules for overflows in core/models/failures.py, with its words; a test compares both.
+const OVERFLOW = /prompt (?:is )?too long|request_too_large|input is too long for requested model|input tokens exceeded|exceeds th(?:e|is) (?:model'?s )?context window|context window exceeded|exceeds (?:the )?(?:model'?s )?maximum context length|ContextWindowExceededError|input token count.*exceeds the maximum|maximum prompt length is [\d,]+|reduce the length of the messages|maximum context length is [\d,]+ tokens|exceeds the maximum allowed input length|input \([\d,]+ tokens\) is longer than the model'?s context length|exceeds the limit of [\d,]+|\b413\b.*failed to parse request|exceeds the available context size|greater than the context length|to keep the first [\d,]+ tokens when context|`inputs` tokens \+ `max_new_tokens` must be <=|`inputs` must have less than|tokens in request more than max tokens allowed|prompt.?超长|total length of all messages is too long|context window exceeds limit|exceeded model token limit|too large for model with [\d,]+ maximum context length|prompt has [\d,]+ tokens, but the configured context size is [\d,]+ tokens|exceeded (?:max )?context length|range of input length should be|model_context_window_exceeded|prompt exceeds max length|context.?length.?exceeded|tokens_limit_reached|too many tokens|token limit exceeded/i;
+const THROTTLED = /throttling error:|service unavailable:|rate.?limit|too many requests|please wait|per.?minute/i;
+
+function isOverflowText(text) {
+  const status = /^[45]\d\d(?![\w.,-])/.exec(text)?.[0];
+  if (status === "402" || text.includes("The newest message alone has")) return false;
+  if (status === "413" || /request too large/i.test(text)) return true;
+  return status !== "429" && OVERFLOW.test(text) && !THROTTLED.test(text);
+}
 
 export function isContextOverflow(message, contextWindow) {
-  if (message.stopReason === "error") return OVERFLOW.test(message.errorMessage ?? "");
+  if (message.stopReason === "error") return isOverflowText(message.errorMessage ?? "");
   const { input = 0, cacheRead = 0 } = message.usage ?? {};
   return Boolean(contextWindow && message.stopReason === "stop" && input + cacheRead > contextWindow);
 }
