@@ -200,7 +200,7 @@ def test_with_the_setting_only_what_the_model_knows_is_edited(four: Path) -> Non
         ("0.13", "text", "File not found: b.txt", False),
         ("0.59", "1 block(s)", "Could not edit file: b.txt. Error code: ENOENT.", False),
         ("0.84", "1 block(s)", "Could not edit file: b.txt. Error code: ENOENT.", True),
-        ("0.86", "1 block(s)", "Could not edit file: b.txt. Error code: ENOENT.", True),
+        ("0.87", "1 block(s)", "Could not edit file: b.txt. Error code: ENOENT.", True),
     ],
 )
 def test_results_are_worded_as_the_releases_of_pi_do(

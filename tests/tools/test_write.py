@@ -26,7 +26,7 @@ WITHIN = 30.0  # seconds; only a failure takes them all
 
 
 def context(
-    cwd: Path, *, fresh: bool = False, machine: LocalMachine | None = None, texts: FileTexts = "0.86"
+    cwd: Path, *, fresh: bool = False, machine: LocalMachine | None = None, texts: FileTexts = "0.87"
 ) -> ToolContext:
     seen = ReadTracker(required=fresh)
     return ToolContext(machine or LocalMachine(), str(cwd), lambda outcome: None, seen, file_texts=texts)

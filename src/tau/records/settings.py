@@ -132,7 +132,7 @@ class ExtensionSettings(Record):
     """Run all TypeScript extensions in one Node process, or each package in its own."""
 
 
-FileTexts = Literal["0.13", "0.59", "0.84", "0.86"]
+FileTexts = Literal["0.13", "0.59", "0.84", "0.87"]
 
 
 class CompatSettings(Record):
@@ -162,7 +162,7 @@ class CompatSettings(Record):
     """Add messages with the role `system` to the conversation, which tell clients of the system prompt and tools."""
     session_folder: Literal["own", "start"] = "own"
     """A session runs in the folder that its file names, or in the one where the program was started."""
-    file_texts: FileTexts = "0.86"
+    file_texts: FileTexts = "0.87"
     """Results of `edit` and `write` as pi has them from this release on; those of `edit` have `patch` from 0.84."""
     compact_short: bool = False
     """Compact a conversation on request that is too short to leave anything out."""

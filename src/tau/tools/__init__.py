@@ -185,7 +185,7 @@ class ToolContext(Value):
     withheld: Callable[[str], bool] | None = None
     checked: Callable[[str], bool] | None = None
     file_changed: FileChanged | None = None
-    file_texts: FileTexts = "0.86"
+    file_texts: FileTexts = "0.87"
 
     def confirm(self, named: str, real: str) -> None:
         """Raise ToolError if `named` leads to another file or folder than when the permission was checked."""

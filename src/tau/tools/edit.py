@@ -67,7 +67,7 @@ async def run(args: dict[str, Any], context: ToolContext) -> Outcome:
         if context.file_changed is not None:
             context.file_changed(path, data, result.data)
         what = "text" if context.file_texts == "0.13" else f"{len(edits)} block(s)"
-        patch = {"patch": result.patch} if context.file_texts in ("0.84", "0.86") else {}
+        patch = {"patch": result.patch} if context.file_texts in ("0.84", "0.87") else {}
         details = {"diff": result.diff, **patch, "firstChangedLine": result.first_changed_line}
         return Outcome([Text(f"Successfully replaced {what} in {name}.")], details)
 

@@ -35,7 +35,7 @@ async def run(args: dict[str, Any], context: ToolContext) -> Outcome:
         files.replace(path, data)
         seen.record_write(real, data)
         report()
-        size = "" if context.file_texts == "0.86" else f"{_length(content)} bytes "
+        size = "" if context.file_texts == "0.87" else f"{_length(content)} bytes "
         return Outcome([Text(f"Successfully wrote {size}to {name}")])
 
     return await run_locked(context.machine, lambda: resolve(name, context.cwd), work)
