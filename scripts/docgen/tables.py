@@ -254,7 +254,9 @@ def _schema(schema: dict[str, Any]) -> str:
 
 def retry_table() -> str:
     def statuses(rule: failures.Rule) -> str:
-        return ", ".join(str(status) for status in sorted(rule.statuses) if status < 530)
+        others = len(rule.statuses) > 20  # nearly all of 500 to 599
+        named = [str(status) for status in sorted(rule.statuses) if status < 500 or not others]
+        return ", ".join([*named, *(["other 5xx"] if others else [])])
 
     def words(patterns: tuple[str, ...]) -> str:
         return " ".join(f"`{pattern.replace('`', '.')}`" for pattern in patterns)

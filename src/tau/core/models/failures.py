@@ -17,20 +17,10 @@ from typing import Literal
 from tau.records.base import Value
 from tau.records.messages import Assistant
 
-FailureKind = Literal[
-    "quota",
-    "overflow",
-    "too_large",
-    "tool_call",
-    "overloaded",
-    "unavailable",
-    "rate_limit",
-    "timeout",
-    "network",
-    "server",
-    "auth",
-    "other",
-]
+FailureKind = (
+    Literal["quota", "overflow", "too_large", "tool_call", "auth", "other"]
+    | Literal["overloaded", "unavailable", "rate_limit", "timeout", "network", "server"]
+)
 # transient: the same request may succeed later. overflow: it may succeed after a compaction. final: neither.
 Outcome = Literal["transient", "overflow", "final"]
 
@@ -174,12 +164,8 @@ RULES: tuple[Rule, ...] = (
         statuses=frozenset({413}),
         # Throttling is not an overflow. A 429 is about the rate, except for the rule above.
         unless=(
-            r"throttling error:",
-            r"service unavailable:",
-            r"rate.?limit",
-            r"too many requests",
-            r"please wait",  # Bedrock
-            r"per.?minute",  # Cerebras
+            r"throttling error:|service unavailable:|rate.?limit|too many requests",
+            r"please wait|per.?minute",  # Bedrock, Cerebras
         ),
         not_for=frozenset({429}),
     ),
@@ -238,28 +224,12 @@ RULES: tuple[Rule, ...] = (
         "network",
         "transient",
         (
-            r"network.?error",
-            r"cannot connect",
-            r"connection.?(?:error|refused|lost|reset|closed)",
-            r"other side closed",
-            r"closed the stream",
-            r"socket hang up",
-            r"socket connection was closed",
-            r"fetch failed",
-            r"upstream.?connect",
-            r"reset before headers",
-            r"terminated",
-            r"getaddrinfo|ENOTFOUND|EAI_AGAIN|name resolution",
-            r"stream ended before",
-            r"ended without",
-            r"stream disconnected before completion",
-            r"stream was interrupted",
-            r"pending stream has been cancell?ed",
-            r"cut short after the reply had begun",
-            r"http/?2 stream failed",
-            r"http/?2 request did not get a response",
-            r"unable to forward upstream",
-            r"upstream_stream_read_error",
+            r"network.?error|cannot connect|connection.?(?:error|refused|lost|reset|closed)",
+            r"other side closed|closed the stream|socket hang up|socket connection was closed|fetch failed",
+            r"upstream.?connect|reset before headers|terminated|getaddrinfo|ENOTFOUND|EAI_AGAIN|name resolution",
+            r"stream ended before|ended without|stream disconnected before completion|stream was interrupted",
+            r"pending stream has been cancell?ed|cut short after the reply had begun|unable to forward upstream",
+            r"http/?2 stream failed|http/?2 request did not get a response|upstream_stream_read_error",
         ),
     ),
     Rule(
@@ -267,14 +237,11 @@ RULES: tuple[Rule, ...] = (
         "server",
         "transient",
         (
-            r"server.?error",
-            r"internal.?error",
-            r"model stream error",  # Bedrock
+            r"server.?error|internal.?error|upstream request failed",
             r"provider returned (?:an )?error",  # OpenRouter
-            r"upstream request failed",
+            r"model stream error",  # Bedrock
+            r"(?:can|please) retry your request|try your request again",  # OpenAI
             r"exceeded request buffer limit while retrying upstream",
-            r"(?:can|please) retry your request",
-            r"try your request again",
             r"failed to decode, try again",  # llama.cpp
         ),
         # 409 is included because servers that send it mean a lock held by another request.
