@@ -161,7 +161,7 @@ def test_a_server_that_hangs_after_a_call_was_given_up_is_started_again(
     run = asyncio.run(hung())
     first, second = run.called[-2:]
     assert first.text == f"{STARTED_AGAIN.format('s')}\n{second.text}"
-    assert "did not answer within" in run.errors[0]
+    assert "did not answer any more" in run.errors[0]
     started = [line for line in journal.read_text().splitlines() if line.startswith("started")]
     assert started[-1] == f"started {second.text}" and len(started) == 2
 
@@ -192,6 +192,36 @@ def test_a_server_that_another_call_keeps_busy_is_not_ended() -> None:
         busy = False
         assert await server.call("tools/call", {"name": "t"}, RequestOptions(60)) == {"content": []}
         assert (len(environment.transports), server.restarts) == (2, 1)
+        await server.close(0)
+
+    leapt(called())
+
+
+@pytest.mark.parametrize("given_up", ["abort", "timeout"])
+def test_a_server_that_answers_pings_but_no_calls_is_started_again(given_up: str) -> None:
+    async def called() -> None:
+        server, environment = memory_server(
+            lambda method, params: {"tools": [tool("t")]} if method == "tools/list" else silence(method)
+        )
+
+        def silence(method: str) -> Any:  # until it is started again
+            return {"content": []} if method == "ping" or len(environment.transports) > 1 else None
+
+        async def call() -> Any:
+            return await server.call("tools/call", {"name": "t"}, RequestOptions(60))
+
+        await server.start()
+        for seconds in (61 if given_up == "timeout" else 1, 1):  # one that the user ends says nothing of the server
+            first = asyncio.ensure_future(call())
+            await asyncio.wait([first], timeout=seconds)
+            first.cancel()
+            await asyncio.wait([first])
+        await asyncio.sleep(30)
+        assert (server.state, len(environment.transports)) == ("ready", 1)
+        with pytest.raises(McpError, match="No answer within 60 s"):
+            await call()
+        assert await call() == {"content": []}
+        assert (server.restarts, server.was_ended) == (1, True)
         await server.close(0)
 
     leapt(called())

@@ -6,8 +6,8 @@
 A start is shared by all callers that wait for it. A crash fails the requests in progress; the next request starts the
 server again, at most MAX_CRASHES times within CRASH_WINDOW_S.
 
-After an abort or a timeout of a call, a process that answers no ping within PING_TIMEOUT_S is ended, unless another
-call keeps it busy. The next request starts it again.
+After an abort or a timeout of a call, a process that answers no ping within PING_TIMEOUT_S, or lets the next call
+time out too, is ended, unless another call keeps it busy. The next request starts it again.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MAX_CRASHES = 3
 CRASH_WINDOW_S = 600.0
 STOP_GRACE_S = 2.0
 PING_TIMEOUT_S = 5.0
-HUNG = f"It did not answer within {PING_TIMEOUT_S:g} s after a call was given up, and was ended."
+HUNG = "It did not answer any more after a call was given up, and was ended."
 REFRESH_INTERVAL_S = 0.5  # between two fetches of a list that the server says has changed
 READ_RETRY_DELAYS_S = (0.2, 1.0)  # of lists and reads; a call is never repeated
 RETRIED_STATUS = (408, 429, 500, 502, 503, 504)
@@ -63,6 +63,7 @@ class McpServer:
         self._crashes: deque[float] = deque()
         self._restarting = False  # who waits for a start that is cancelled now waits for the next one
         self._checking: asyncio.Future[None] | None = None  # whether the server still answers
+        self._unanswered = False  # since a call was given up, no other was answered
         self._users = 0
         self._idle: asyncio.TimerHandle | None = None
         self._idle_since = 0.0
@@ -116,43 +117,45 @@ class McpServer:
                 await asyncio.sleep(delay)
 
     async def _send(self, connected: Connected, method: str, params: Mapping[str, Any], options: RequestOptions) -> Any:
+        unanswered = self._unanswered
         try:
-            return await connected.connection.request(method, params, options)
+            result = await connected.connection.request(method, params, options)
         except asyncio.CancelledError:
-            self._check(connected)
+            self._give_up(connected)
             raise
         except McpError as error:
             if isinstance(error, NoAnswer):
-                self._check(connected)
+                self._give_up(connected, hangs=unanswered and self._unanswered)
+            else:
+                self._unanswered = False
             error.args = (self._environment.hide(self.config, str(error)),)
             if error.login:
                 self._set("needs_login", str(error))
             raise
+        self._unanswered = False
+        return result
 
-    def _check(self, connected: Connected) -> None:
-        """A call was given up. Its process is watched also if nobody calls again: it may keep a core busy."""
+    def _give_up(self, connected: Connected, *, hangs: bool = False) -> None:
+        """A call was given up. Its process is watched also if nobody calls again: it may keep a core busy.
+
+        `hangs`: the call before was given up as well, so that it does not matter whether the process answers a ping.
+        """
+        self._unanswered = True
         watched = self.config.transport == "stdio" and self._connected is connected
         if watched and not self._closed and (self._checking is None or self._checking.done()):
-            self._checking = asyncio.ensure_future(self._end_if_hung(connected))
+            self._checking = asyncio.ensure_future(self._end_if_hung(connected, hangs))
             self._keep(self._checking)
 
-    async def _end_if_hung(self, connected: Connected) -> None:
-        options = RequestOptions(PING_TIMEOUT_S, cancellable=False)
-        while self._connected is connected:
-            try:
-                await connected.connection.request("ping", {}, options)
-            except NoAnswer:
-                if self._users or self._connected is not connected:
-                    continue
+    async def _end_if_hung(self, connected: Connected, hangs: bool) -> None:
+        while self._connected is connected and (hangs or not await _answers(connected.connection)):
+            if self._connected is connected and not self._users:
                 self.restarts += 1
                 self.was_ended = True
+                self._unanswered = False
                 self.report(HUNG)
                 await self._disconnect(0)
                 self._set("stopped", HUNG)
-            except McpError:  # an error is an answer as well
-                return
-            else:
-                return
+            hangs = False
 
     async def _is_refused(self, connected: Connected, error: McpError) -> bool:
         """True if the server has certainly not carried a request out, and another attempt may succeed."""
@@ -463,6 +466,16 @@ class McpServer:
     def _keep(self, task: asyncio.Future[Any]) -> None:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+async def _answers(connection: Connection) -> bool:
+    try:
+        await connection.request("ping", {}, RequestOptions(PING_TIMEOUT_S, cancellable=False))
+    except NoAnswer:
+        return False
+    except McpError:  # an error is an answer as well, and a connection that has ended is not this one's concern
+        return True
+    return True
 
 
 async def _request_quietly(
