@@ -207,7 +207,7 @@ class AcpSession:
 
     def _keep_unshown(self, text: str) -> None:
         """A notice for a client without notices: a thought, and only in a prompt, where every client expects one."""
-        logger.warning(text)
+        logger.warning("%s", text)
         if text in self._shown or len(self._shown) >= MAX_THOUGHTS:
             return
         self._shown.add(text)
