@@ -28,7 +28,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from tau.core.text.highlight import language_of_file
-from tau.export.code import Highlighter
+from tau.export.code import HtmlCode
 
 ROOT = Path(__file__).parent.parent
 CONTENTS = Path("docs/README.md")
@@ -106,7 +106,7 @@ def _target(source: Path, root: Path) -> Path:
 
 
 def _read(source: Path, root: Path) -> tuple[list[Token], dict[str, Any]]:
-    env: dict[str, Any] = {"code": Highlighter()}
+    env: dict[str, Any] = {"code": HtmlCode()}
     path = root / source
     if path.is_dir():
         names = sorted(file.name for file in path.iterdir() if file.is_file())

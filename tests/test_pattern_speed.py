@@ -34,7 +34,6 @@ SHORT = {
     "screen/stream.py _HELD": "MAX_HELD",
     "llm/demo.py re.findall": "the text has no blanks at its end",
     "tui/settings_menu.py re.sub": "descriptions of settings",
-    "export/markdown.py _TAG": "HTML with escaped texts",
     "export/blocks.py _TAG": "HTML with escaped texts",
     "runtime/models/readable_errors.py re.search": "MAX_PAGE_HEAD",
 }

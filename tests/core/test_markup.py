@@ -59,7 +59,7 @@ def test_inline_markup() -> None:
             Inline("picture", "", "j"),
             Inline("\n"),
             Inline("k"),
-            Inline("\n"),
+            Inline("\n", "hard"),
             Inline("l "),
             Inline("<b>"),
         )
@@ -95,6 +95,10 @@ def test_definitions_of_references_are_text() -> None:
     assert "".join(inline.text for inline in _inlines(block)) == "[a]: http://b"
 
 
+def test_references_are_resolved_on_request() -> None:
+    assert parse_markdown("[a]\n\n[a]: http://b\n", references=True) == (Paragraph((Inline("a", "", "http://b"),)),)
+
+
 @pytest.mark.parametrize("text", ["> " * 200 + "x", "*" * 5000 + "x", "[" * 5000, "- " * 300 + "x"])
 def test_deep_and_hostile_text_is_shown_as_it_is(text: str) -> None:
     assert "".join(inline.text for block in parse_markdown(text) for inline in _inlines(block)).count("x") <= 1
@@ -106,8 +110,8 @@ def _inlines(block: object) -> tuple[Inline, ...]:
 
 def test_a_text_that_is_too_long_is_not_parsed() -> None:
     [block] = parse_markdown("*x* " * MAX_CHARACTERS)
-    assert isinstance(block, Paragraph)
-    assert block.content[0].text.startswith("*x*")
+    assert isinstance(block, CodeBlock)
+    assert block.text.startswith("*x*")
 
 
 @pytest.mark.process

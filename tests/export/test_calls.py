@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from tau.core.text.highlight import language_of_file
+from tau.core.text.highlight import MAX_LINE_CHARACTERS, language_of_file
 from tau.export.blocks import RenderContext, diff, fold_lines
 from tau.export.calls import call_html, result_html
-from tau.export.code import MAX_BLOCK_CHARACTERS, MAX_LINE_CHARACTERS, Highlighter
+from tau.export.code import MAX_BLOCK_CHARACTERS, HtmlCode
 from tau.records.messages import Text, ToolCall, ToolResult
 
-CONTEXT = RenderContext(Highlighter(), "/w")
+CONTEXT = RenderContext(HtmlCode(), "/w")
 
 
 def shown(name: str, **arguments: Any) -> str:
@@ -52,7 +52,7 @@ def test_a_file_that_is_read(arguments: dict[str, Any], lines: str) -> None:
 def test_a_file_that_is_written() -> None:
     assert shown("write", path="a.py", content="if a:\n    b\n") == (
         '<b>write</b><code title="a.py">a.py</code><span class="aside">2 lines</span></div>'
-        '<pre><span class="k">if</span> a:\n    b</pre>'
+        '<pre><span class="k">if </span>a:\n    b</pre>'
     )
 
 
@@ -86,7 +86,7 @@ def test_colours_of_a_terminal_are_taken_out() -> None:
 
 
 def test_a_file_is_coloured_by_its_name() -> None:
-    assert result("read", "if a:", path="x.py") == '<pre><span class="k">if</span> a:</pre>'
+    assert result("read", "if a:", path="x.py") == '<pre><span class="k">if </span>a:</pre>'
     assert result("read", "if a:", path="x.unknown") == "<pre>if a:</pre>"
     assert [language_of_file(name) for name in ("a.py", "b/Makefile", "Dockerfile", "c.TSX", "d", ".bashrc")] == [
         "python",
@@ -146,7 +146,7 @@ def test_a_line_without_end_is_cut_and_whole_in_the_fold() -> None:
 
 
 def test_a_token_of_many_lines_is_whole_in_each() -> None:
-    assert Highlighter().lines('a = """b\n\nc"""', "python") == [
+    assert HtmlCode().lines('a = """b\n\nc"""', "python") == [
         'a = <span class="s">&quot;&quot;&quot;b</span>',
         "",
         '<span class="s">c&quot;&quot;&quot;</span>',
@@ -154,21 +154,21 @@ def test_a_token_of_many_lines_is_whole_in_each() -> None:
 
 
 def test_what_is_long_is_not_coloured() -> None:
-    code = Highlighter(budget=40_000)
+    code = HtmlCode(budget=40_000)
     wide = "if " + "a" * MAX_LINE_CHARACTERS
-    assert code.lines("if b:\n" + wide, "python") == ['<span class="k">if</span> b:', wide]
+    assert code.lines("if b:\n" + wide, "python") == ['<span class="k">if </span>b:', wide]
     assert code.lines("if b\n" * 200, "python")[0] == "if b"
     assert code.lines("if" + " \n" * (MAX_BLOCK_CHARACTERS // 2), "python")[0] == "if "
     assert code.lines("if b" + " " * 50_000, "python")[0].startswith("if b")
 
 
 def test_when_the_budget_is_used_up_code_is_plain() -> None:
-    code = Highlighter(budget=6)
-    assert code.lines("if a:", "python") == ['<span class="k">if</span> a:']
+    code = HtmlCode(budget=6)
+    assert code.lines("if a:", "python") == ['<span class="k">if </span>a:']
     assert code.lines("if b:", "python") == ["if b:"]
-    assert code.lines("if a:", "python") == ['<span class="k">if</span> a:']  # known already
+    assert code.lines("if a:", "python") == ['<span class="k">if </span>a:']  # known already
 
 
 def test_with_more_code_than_budget_only_beginnings_are_coloured() -> None:
-    code = Highlighter(expected=1000, budget=500)
-    assert code.beginning("if a\nif b\nif c", "python", 1) == ['<span class="k">if</span> a', "if b", "if c"]
+    code = HtmlCode(expected=1000, budget=500)
+    assert code.beginning("if a\nif b\nif c", "python", 1) == ['<span class="k">if </span>a', "if b", "if c"]

@@ -8,7 +8,7 @@ from html import escape, unescape
 from itertools import groupby
 from typing import Literal
 
-from tau.export.code import Highlighter, plain_lines
+from tau.export.code import HtmlCode, plain_lines
 from tau.export.text import count, esc, valid_text
 from tau.records.base import Value
 from tau.records.messages import Image, Text
@@ -33,7 +33,7 @@ _DIFF_ROW = re.compile(r"^(?:([-+ ])( *\d*) )?(.*)$", re.MULTILINE)  # a line of
 class RenderContext(Value):
     """Shared state of the functions that produce HTML."""
 
-    code: Highlighter
+    code: HtmlCode
     cwd: str
 
 

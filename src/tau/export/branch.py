@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from tau.export import ExportedEntry
 from tau.export.blocks import RenderContext
-from tau.export.code import Highlighter
+from tau.export.code import HtmlCode
 from tau.export.outline import Outline, message_of
 from tau.export.page import Cards
 from tau.export.text import valid_text
@@ -41,7 +41,7 @@ class BranchPart(NamedTuple):
 def part_cards(part: BranchPart, limit: int) -> tuple[list[BranchCard], bool]:
     """The cards of a part, the newest of them if there are more than `limit`, and True if older ones were left out."""
     outline = Outline(part.entries, None)
-    context = RenderContext(Highlighter(totals(outline.entries).code), part.cwd)
+    context = RenderContext(HtmlCode(totals(outline.entries).code), part.cwd)
     cards = Cards(outline, context, part.number)
     owners = [outline.slots[index][0] if index in outline.slots else index for index in range(part.first, part.last)]
     wanted = list(dict.fromkeys(owners))

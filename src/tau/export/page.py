@@ -16,7 +16,7 @@ from tau.export import Export
 from tau.export.blocks import RenderContext
 from tau.export.calls import result_html
 from tau.export.cards import anchor, article, card
-from tau.export.code import Highlighter
+from tau.export.code import HtmlCode
 from tau.export.frame import frame
 from tau.export.outline import NO_ENTRY, Outline, message_of, time_of
 from tau.export.text import day, json_in_html, valid_text
@@ -36,7 +36,7 @@ class Page:
         prompts = (entry for entry in outline.entries if message_of(entry, User))
         name = export.name or next((title(entry, None, cwd)[1] for entry in prompts), "Session")
         sums = totals(outline.entries)
-        self._cards = Cards(outline, RenderContext(Highlighter(sums.code), cwd))
+        self._cards = Cards(outline, RenderContext(HtmlCode(sums.code), cwd))
         self._shown = set(outline.path)
         self._frame = frame(export, outline, sums, name)
         cards = [index for index in outline.path if index not in outline.slots]

@@ -10,17 +10,18 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
+from tau.export.code import CODE_CLASSES
+
 if TYPE_CHECKING:
     from nh3 import Cleaner
 
 SCHEMES = {"http", "https", "mailto"}
-CODE_CLASSES = {"k", "t", "f", "a", "s", "n", "c", "p", "i", "d", "h"}
 
 _TAGS = set(
     "p br hr h1 h2 h3 h4 h5 h6 blockquote ul ol li pre table thead tbody tr th td em strong s a code span".split()
 )
 _SIDES = {"right", "center"}
-_CLASSES = {"span": CODE_CLASSES, "th": _SIDES, "td": _SIDES, "a": {"picture"}, "li": {"task"}}
+_CLASSES = {"span": set(CODE_CLASSES), "th": _SIDES, "td": _SIDES, "li": {"task"}}
 
 
 # A tag other than those of _TAGS without attributes, those of highlighted code, and a list that starts at a number.

@@ -109,6 +109,11 @@ def language_of_file(path: str) -> str:
     return LANGUAGES.get(name.rpartition(".")[2], "")
 
 
+def language_of_fence(info: str) -> str:
+    """The language that follows a fence: its first word."""
+    return info.split(" ")[0].strip("{.}")
+
+
 class State(NamedTuple):
     """What a lexer knows at the beginning of a line."""
 

@@ -1,4 +1,4 @@
-"""Markdown as values: blocks and styled pieces of text. The terminal shows them.
+"""Markdown as values: blocks and styled pieces of text. The terminal shows them, and the HTML export.
 
 pyromark (pulldown-cmark) parses; it is loaded by the first text that contains markup. Raw HTML is text. The caller
 passes texts of a few thousand characters: hostile text can make the parser slow (MAX_CHARACTERS).
@@ -19,7 +19,10 @@ MAX_NESTING = 50  # levels; a text that is nested more deeply is shown as it is
 
 
 class Inline(NamedTuple):
-    """A piece of text. `marks` are words: bold, italic, strike, code. A line break is the text "\\n"."""
+    """A piece of text. `marks` are words: bold, italic, strike, code.
+
+    A line break is the text "\\n"; it has the mark "hard" if it is more than the end of a line in the source.
+    """
 
     text: str
     marks: str = ""
@@ -27,6 +30,7 @@ class Inline(NamedTuple):
 
 
 Inlines = tuple[Inline, ...]
+SOFT_BREAK, HARD_BREAK = Inline("\n"), Inline("\n", "hard")
 
 
 class Paragraph(NamedTuple):
@@ -71,33 +75,33 @@ class Rule(NamedTuple):
 Block = Paragraph | Heading | CodeBlock | Quote | ListBlock | Table | Rule
 
 # A text without any of these consists of plain paragraphs.
-_MARKUP = re.compile(r"[`*_\[\]<>~\\|&]|^[ \t]*(?:[-+#=]|\d{1,9}[.)])|^ {4}|^ *\t", re.MULTILINE)
+_MARKUP = re.compile(r"[`*_\[\]<>~\\|&]|^[ \t]*(?:[-+#=]|\d{1,9}[.)])|^ {4}|^ *\t| {2}$", re.MULTILINE)
 # A link reference definition. It is shown, because the references to it are not resolved.
 _DEFINITION = re.compile(r"(?<![^\n])\[[^\]\n]+\]:", re.MULTILINE)
 _CODE = re.compile(r"^ *(?:```|~~~)|^ {4}", re.MULTILINE)
 _BLANK_LINES = re.compile(r"\n[ \t]*\n\s*")
 
 
-def parse_markdown(text: str) -> tuple[Block, ...]:
-    """The blocks of a text. Line breaks inside a paragraph are kept; link references are not resolved."""
+def parse_markdown(text: str, *, references: bool = False) -> tuple[Block, ...]:
+    """The blocks of a text. Line breaks inside a paragraph are kept; link references are resolved on request."""
     text = text.strip("\n")
     if len(text) > MAX_CHARACTERS:
-        return (Paragraph(_plain(text)),)
+        return (CodeBlock("", text, fenced=False),)
     if not _MARKUP.search(text):
         return tuple(Paragraph(_plain(part)) for part in _BLANK_LINES.split(text) if part.strip())
-    if _DEFINITION.search(text) and not _CODE.search(text):
+    if not references and _DEFINITION.search(text) and not _CODE.search(text):
         text = _DEFINITION.sub(r"\\\g<0>", text)
     try:
         return _Reader().read(_parser().events(text))
     except _TooDeep:
-        return (Paragraph(_plain(text)),)
+        return (CodeBlock("", text, fenced=False),)
 
 
 def _plain(text: str) -> Inlines:
     first, *others = [line.strip() for line in text.split("\n")]
     pieces = [Inline(first)] if first else []
     for line in others:
-        pieces.append(Inline("\n"))
+        pieces.append(SOFT_BREAK)
         if line:
             pieces.append(Inline(line))
     return tuple(pieces)
@@ -152,8 +156,8 @@ class _Reader:
             if isinstance(event, str):
                 if event == "Rule":
                     self._add_block(Rule())
-                else:  # SoftBreak, HardBreak
-                    self._stack[-1].pieces.append(Inline("\n"))
+                else:
+                    self._stack[-1].pieces.append(HARD_BREAK if event == "HardBreak" else SOFT_BREAK)
                 continue
             [(name, value)] = event.items()
             if name == "Start":
