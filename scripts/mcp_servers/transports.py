@@ -1,6 +1,6 @@
 """Try tau with real MCP servers, over stdio and HTTP, and print a table of what was used and the result.
 
-    python scripts/mcp_servers.py [--folder build/mcp-servers] [NAME ...]
+    python scripts/mcp_servers/transports.py [--folder build/mcp-servers] [NAME ...]
 
 Installs the servers below the folder: npm packages if Node is here, Python ones in environments of their own. Needs a
 package index. Exit code 1 if one of them does not work.
