@@ -13,7 +13,7 @@ from tau.export.text import esc, valid_text
 
 MAX_BLOCK_CHARACTERS = 16_000  # a longer block stays plain
 MAX_LINES = 200
-BUDGET_CHARACTERS = 50_000  # per page; each distinct block counts once
+BUDGET_CHARACTERS = 400_000  # per page; each distinct block counts once
 
 # A few classes are enough, and keep the page small.
 _CLASSES = {
