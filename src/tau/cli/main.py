@@ -201,6 +201,8 @@ def start_mode(mode: str, arguments: ParsedArguments) -> NoReturn:
     )
     if arguments.unknown and not factory.extensions:  # else an extension may define it
         raise UsageError(import_module("tau.cli.suggestions").unknown_flags_error(arguments.unknown))
+    if arguments.program == "pi" and mode != "tui":
+        import_module("tau.cli.models_store").write_models_store(factory.config.agent_dir, factory.models.available)
     front_end: Any = import_module(FRONT_ENDS[mode])
     gc.freeze()
     gc.enable()
