@@ -12,6 +12,7 @@ import pytest
 import tau
 from support.cli_process import run
 from support.interface import Interface
+from support.node_program import node, script
 from support.rpc_process import Agent, Json
 from support.session_places import BASH, COLUMNS, ID, SAFE, WAYS, WHERE, Place, place
 from tau.store.trust import save_decision
@@ -236,3 +237,69 @@ def test_the_footer_shows_the_folder_of_the_session(tmp_path: Path) -> None:
         terminal.wait("remember 42")
         terminal.press("enter")
         terminal.wait(lambda screen: str(at.other) in screen and "all/this folder" not in screen)
+
+
+LIFE = {
+    "python": """
+        import json, os
+
+        def setup(pi):
+            def tell(event, ctx):
+                ctx.ui.notify(json.dumps(["NAME", event["type"], event.get("reason"), os.path.basename(ctx.cwd)]))
+
+            for name in "session_shutdown session_switch session_start".split():
+                pi.on(name, tell)
+
+            @pi.command("NAME")
+            async def enter(args, ctx):
+                await ctx.switch_session(args)
+                ctx.ui.notify(json.dumps(["NAME", "went on", None, os.path.basename(ctx.cwd)]))
+        """,
+    "typescript": """
+        import { basename } from "node:path";
+        export default function (pi: any) {
+            const say = (ctx: any, type: string, reason: string | null) =>
+                ctx.ui.notify(JSON.stringify(["NAME", type, reason, basename(ctx.cwd)]));
+            for (const name of ["session_shutdown", "session_switch", "session_start"])
+                pi.on(name, (event: any, ctx: any) => say(ctx, event.type, event.reason));
+            pi.registerCommand("NAME", { handler: async (args: string, ctx: any) => {
+                await ctx.switchSession(args, { withSession: async (next: any) => say(next, "went on", null) });
+            } });
+        }
+        """,
+}
+
+
+@pytest.mark.parametrize("language", ["python", "typescript"])
+@pytest.mark.parametrize("by", ["client", "command"])
+def test_extensions_hear_once_that_a_session_of_another_folder_was_opened(
+    by: str, language: str, tmp_path: Path
+) -> None:
+    at = place(tmp_path, "other")
+    folders = {"mine": tmp_path / "agent", "left": at.start / ".pi", "entered": at.other / ".pi"}
+    for name, folder in folders.items():
+        ending = "py" if language == "python" else "ts"
+        script(folder / "extensions", LIFE[language].replace("NAME", name), f"{name}.{ending}")
+    save_decision(at.start, tmp_path / "agent", trusted=True)
+    save_decision(at.other, tmp_path / "agent", trusted=True)
+    host = {"loadTimeoutMs": 60_000} | ({"node": node()} if language == "typescript" else {})
+    with Agent(at.folder, settings={"extensionHost": host}) as agent:
+        agent.get("get_state")
+        before = len(agent.events)
+        if by == "client":
+            agent.get("switch_session", sessionPath=str(at.file))
+        else:
+            agent.get("prompt", message=f"/mine {at.file}")
+
+        def told() -> list[list[str | None]]:
+            return [json.loads(one["message"]) for one in agent.events[before:] if one.get("method") == "notify"]
+
+        begun = [["session_switch", "resume", "other"], ["session_start", "resume", "other"]]
+        agent.until(lambda _: all([name, *begun[1]] in told() for name in ("mine", "entered")))
+        agent.get("get_state")
+        heard = {name: [row[1:] for row in told() if row[0] == name] for name in folders}
+        went_on = [["went on", None, "other"]] if by == "command" else []
+        assert heard["mine"] == [["session_shutdown", "resume", "work"], *went_on, *begun]
+        assert heard["left"] == [["session_shutdown", "resume", "work"]]
+        assert heard["entered"] == begun
+        assert [one for one in agent.events if one.get("type") == "extension_error"] == []

@@ -97,4 +97,3 @@ class Move(Value):
             await session.mcp.reload()
         elif self.opening.uses_mcp():
             session.use_mcp(self.make_mcp(session))
-        await session.extension_lifecycle.move()

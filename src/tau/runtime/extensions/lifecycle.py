@@ -19,7 +19,7 @@ from tau.llm.catalog import parse_providers
 from tau.records.base import UNSET
 from tau.records.replies import SlashCommand, SourceInfo
 from tau.runtime.extensions.hooks import HookDispatcher
-from tau.runtime.extensions.registry import Check, ExtensionRegistry, called_by_handler
+from tau.runtime.extensions.registry import Check, ExtensionRegistry, calling_session
 from tau.runtime.extensions.running_commands import RunningCommands
 from tau.runtime.models.logins import LoginKey
 from tau.runtime.models.selection import ModelSelection
@@ -33,6 +33,7 @@ SCOPES: dict[str, Literal["user", "project", "temporary"]] = {
     "user": "user",
 }
 ANSWERS = ("yes", "no", "undecided")
+Announce = Callable[[], Awaitable[None]]
 
 
 if TYPE_CHECKING:
@@ -134,6 +135,7 @@ class ExtensionLifecycle:
         self._providers: set[str] = set()
         self._reloading: asyncio.Task[None] | None = None
         self._reload_wanted = False
+        self._arrival: Announce | None = None  # announces a session in another folder, whose extensions are not loaded
         self._ended = False
         self._offered: tuple[list[str], ...] = ([], [])  # paths of skills and templates of extensions
         owner.extensions.changed = self._changed
@@ -181,10 +183,13 @@ class ExtensionLifecycle:
         if added and self._running is not None:
             await self._running.add(added)
 
-    async def renew(self, reason: Literal["new", "resume", "fork"], previous: Mapping[str, str]) -> None:
+    async def renew(
+        self, reason: Literal["new", "resume", "fork"], previous: Mapping[str, str], *, moved: bool = False
+    ) -> None:
         """Let the extensions start anew for the session that was opened, and announce it to them.
 
-        `previous` has the file of the session that was left, if there is one.
+        `previous` has the file of the session that was left, if there is one. `moved`: the session runs in another
+        folder, so the extensions of that folder are loaded instead, in new processes.
         """
 
         async def announce() -> None:
@@ -194,7 +199,23 @@ class ExtensionLifecycle:
             await self._owner.hooks.tell(hook, {"reason": reason, **previous})
             await self._announce_start(reason, previous)
 
-        await (announce() if self._running is None else self._running.renew(announce))
+        moved = self._arrival is not None or (moved and (self._running is not None or bool(self._found)))
+        if self._plan is not None and moved:
+            await self._replace(self._plan, announce)
+        else:
+            await (announce() if self._running is None else self._running.renew(announce))
+
+    async def _replace(self, plan: LoadPlan, announce: Announce) -> None:
+        """Load the extensions of the folder that was entered, and announce the session to them.
+
+        A call by an extension is answered before that: a command goes on in its present process until it ends.
+        """
+        self._arrival = announce
+        self._start_reloading(plan)
+        if calling_session.get() is not None and self._running is not None:
+            await self._running.renew(nothing)
+        elif self._reloading is not None:
+            await asyncio.wait([self._reloading])
 
     async def _announce_start(self, reason: str, previous: Mapping[str, str] = MappingProxyType({})) -> None:
         owner = self._owner
@@ -229,53 +250,48 @@ class ExtensionLifecycle:
         A request that arrives during a reload leads to another reload after it: the present one may have read the
         files before they were changed.
         """
-        if self._plan is None or self._ended:
-            return
-        self._reload_wanted = True
-        if self._reloading is None:
-            self._reloading = asyncio.create_task(self._reload_as_wanted(self._plan))
+        if self._plan is not None:
+            self._reload_wanted = True
+            self._start_reloading(self._plan)
 
-    async def move(self) -> None:
-        """Replace the extensions after a change to another folder, in which the new processes run.
-
-        A hook handler does not wait: the extensions are replaced when it has ended.
-        """
-        if self._plan is None or (self._running is None and not self._plan.found):
-            return
-        self.request_reload()
-        if self._reloading is not None and not called_by_handler():
-            await asyncio.wait([self._reloading])
+    def _start_reloading(self, plan: LoadPlan) -> None:
+        if self._reloading is None and not self._ended:
+            self._reloading = asyncio.create_task(self._reload_as_wanted(plan))
 
     async def _reload_as_wanted(self, plan: LoadPlan) -> None:
         try:
-            while self._reload_wanted:
+            while self._reload_wanted or self._arrival is not None:
                 await self._owner.running_commands.wait(5)
-                self._reload_wanted = False  # later requests need another reload
-                await self._reload(plan)
+                arrival, self._arrival = self._arrival, None
+                if arrival is None:
+                    self._reload_wanted = False  # later requests need another reload
+                await self._reload(plan, arrival)
         finally:
             self._reloading = None
 
-    async def _reload(self, plan: LoadPlan) -> None:
+    async def _reload(self, plan: LoadPlan, arrival: Announce | None) -> None:
         owner = self._owner
+
+        async def announce() -> None:
+            await self._ask_for_trust(plan)
+            await (self._announce_start("reload") if arrival is None else arrival())
+
         try:
-            found = await plan.again()
-            self._offered = ([], [])  # `again` has withdrawn them
-            await owner.hooks.tell("session_shutdown", {"reason": "reload"})
+            found = plan.found if arrival is not None else await plan.again()
+            self._offered = ([], [])  # what was offered has been withdrawn
+            if arrival is None:
+                await owner.hooks.tell("session_shutdown", {"reason": "reload"})
             if self._running is not None:
-                await self._running.reload(found, lambda: self._announce_reload(plan))
+                await self._running.reload(found, announce)
                 return
             if found:
                 await self._load(plan)
-            await self._announce_reload(plan)
+            await announce()
         except TauError as error:
             owner.extensions.report("<runtime>", "reload", str(error))
         except Exception as error:
             logger.warning("extensions could not be reloaded", exc_info=error)
             owner.extensions.report("<runtime>", "reload", str(error))
-
-    async def _announce_reload(self, plan: LoadPlan) -> None:
-        await self._ask_for_trust(plan)
-        await self._announce_start("reload")
 
     async def stop(self) -> None:
         self._ended = True
@@ -366,3 +382,7 @@ def misused_flags(
 def check_trust(answer: Any) -> None:
     if answer is not None and (not isinstance(answer, Mapping) or answer.get("trusted") not in ANSWERS):
         raise ExtensionFailure(f"trusted: expected one of {', '.join(ANSWERS)}")
+
+
+async def nothing() -> None:
+    """Announce nothing: the extensions that start anew are about to be replaced."""

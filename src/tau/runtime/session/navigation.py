@@ -224,7 +224,7 @@ class Navigator:
         if move is not None:
             await move.finish()
         previous = {} if left.path is None else {"previousSessionFile": str(left.path)}
-        await session.extension_lifecycle.renew(reason, previous)
+        await session.extension_lifecycle.renew(reason, previous, moved=move is not None)
 
     async def _leave(self, reason: Reason, log: Callable[[], SessionLog]) -> tuple[SessionLog, Shown]:
         """End runs, then replace the log. Returns the log that was left, and the queued messages that were dropped."""

@@ -76,7 +76,7 @@ if TYPE_CHECKING:
             """Use the folder. The log of the session that is opened is not restored yet."""
 
         async def finish(self) -> None:
-            """Start what belongs to the folder: MCP servers and extensions."""
+            """Start the MCP servers of the folder."""
 
     # Prepares a move to the folder in which a log runs, or to one that is given; None if that is the present one.
     # Blocks; raises CommandError.
