@@ -6,7 +6,7 @@
 `acpx` is installed from npm, `toad` from PyPI (it needs Python 3.14), below a cache folder. The others are run from
 copies in a folder: codecompanion.nvim, agentic.nvim, avante.nvim, plenary.nvim and nui.nvim for Neovim 0.12;
 agent-shell, acp.el and shell-maker for Emacs 30. Nothing of them is in this repository. `--late SECONDS` waits that
-long before each question is answered. The model is a server on this machine, so no key is needed. Prints each step
+long before the first question is answered. The model is a server on this machine, so no key is needed. Prints each step
 that fails; exit code 1 if there is one.
 """
 
@@ -33,7 +33,7 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tau"
 ACPX, TOAD = "acpx@0.19.1", "batrachian-toad==0.6.20"
 KEYS = re.compile(r"(_API_KEY|_TOKEN|_BASE_URL)$|^(ANTHROPIC|AWS|AZURE|GCLOUD|GOOGLE|OLLAMA|OPENAI|PI|TAU)_")
 STEPS = ("start", "prompt", "question", "deny", "diff", "error", "cancel", "model", "mode", "commands", "list", "load")
-TIMEOUT_S = 60.0
+TIMEOUT_S = 600.0
 PLUGINS = {
     "codecompanion": ["codecompanion.nvim", "plenary.nvim"],
     "agentic": ["agentic.nvim"],
@@ -205,7 +205,7 @@ def main() -> int:
     parser.add_argument("--neovim", default="nvim")
     parser.add_argument("--emacs", default="emacs")
     parser.add_argument("--python", default="python3.14", help="for Toad")
-    parser.add_argument("--late", type=float, default=0, help="seconds before a question is answered")
+    parser.add_argument("--late", type=float, default=0, help="seconds before the first question is answered")
     arguments = parser.parse_args()
     arguments.folder = arguments.folder.absolute()
     unknown = [name for name in arguments.clients if name not in CLIENTS]

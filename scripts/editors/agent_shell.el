@@ -49,6 +49,7 @@
   (if (not (until-true (lambda () question)))
       (format "no question: %s" (tail))
     (sleep-for (alist-get 'late task))
+    (setf (alist-get 'late task) 0)
     (let ((shown (format "%S" (map-elt question :tool-call)))
           (option (seq-find (lambda (one) (equal (map-elt one :kind) kind)) (map-elt question :options)))
           (respond (map-elt question :respond)))

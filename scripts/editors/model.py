@@ -26,8 +26,9 @@ class Model(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["content-length"])))
         asked, answered = _last(request["messages"])
-        known = [words for words in (*CALLS, "say hello", "fail", "who") if words in asked]
-        words = min(known, key=asked.find, default="")  # avante.nvim repeats what was asked before, the newest first
+        # Some editors repeat what was asked before: avante.nvim after the newest, CodeCompanion before it.
+        newest = asked.partition("</previous_user_message>")[0]
+        words = max([*CALLS, "say hello", "fail", "who"], key=newest.rfind)
         if words == "fail":
             self._send(400, "application/json", json.dumps(REFUSED))
             return

@@ -107,6 +107,8 @@ function clients.codecompanion()
   end
   self.list = function() return chat.acp_connection:session_list({ max_sessions = 10 }) end
   self.load = function()
+    chat:close() -- a session that another process has open cannot be loaded
+    vim.wait(3000, function() return false end)
     chat = require("codecompanion").chat()
     until_true(function() return chat.acp_connection and chat.acp_connection:is_ready() end)
     choose({ "say hello", "who" })
@@ -208,7 +210,8 @@ local function asked(words, allow)
     return false, "no question; the chat: " .. client.text():sub(-400)
   end
   local shows = until_true(function() return (client.question() or seen):find(words, 1, true) ~= nil end, 2)
-  if task.late then vim.wait(task.late * 1000, function() return false end) end
+  vim.wait(task.late * 1000, function() return false end)
+  task.late = 0
   client.answer(allow)
   return shows, shows and "" or "the question does not show " .. words .. ": " .. seen:sub(-400)
 end

@@ -75,8 +75,8 @@ class Driver:
             return "no question"
         await self.pilot.pause(0.5)
         shown = await self.has(words, 3)
-        if TASK["late"]:
-            await self.pilot.pause(TASK["late"])
+        await self.pilot.pause(TASK["late"])
+        TASK["late"] = 0
         await self.pilot.press(key)
         return "" if shown else f"the question does not show {words}"
 
