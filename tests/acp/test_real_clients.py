@@ -314,3 +314,16 @@ def test_only_the_newest_sessions_without_a_prompt_are_kept(tmp_path: Path) -> N
     assert kept.read("0004") is None and kept.read("0005") == {"mode": "ask"}
     (tmp_path / "acp" / "0005.json").write_text('{"mode": "a')
     assert kept.read("0005") == {}
+
+
+def test_commands_are_sent_again_after_the_first_prompt(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with memory_peer(tmp_path, {"text": "ok"}) as peer:
+            await peer.initialize(OLD)
+            session = await peer.new(tmp_path / "work")
+            first = await peer.update("available_commands_update")
+            before = len(peer.received)
+            assert await peer.prompt(session) == "end_turn"
+            assert await peer.update("available_commands_update", before) == first
+
+    asyncio.run(main())

@@ -93,6 +93,7 @@ class AcpSession:
         self._sent_usage: UsageUpdate | None = None
         self._sent_commands: list[Command] = []
         self._unshown: list[str] = []  # notices for the next prompt
+        self._prompted = False
         self._shown = set[str]()  # notices as thoughts
         self._asked = asyncio.Event()  # a question was asked
         handle.on_file_change(self._file_changed)
@@ -217,6 +218,8 @@ class AcpSession:
 
     def show_kept(self) -> None:
         """A prompt has begun: send the notices that the client could not be shown before."""
+        if not self._prompted:  # CodeCompanion may drop the commands that come with the answer to session/new
+            self._prompted, self._sent_commands = True, []
         for text in self._unshown:
             self.writer.send(ThoughtChunk(content=TextContent(f"{text}\n\n"), message_id=new_message_id()))
         self._unshown.clear()
