@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from support.attached import attached, run
 from support.interface import RULE
 from support.served_process import HostProcess
+from support.session_places import ID, place
 from support.socket_host import SocketHost
 from support.terminal import Terminal
 from tau import AgentGone, CommandError, RpcClient
@@ -21,6 +23,7 @@ from tau.records.deltas import TextDelta, ThinkingDelta
 from tau.records.dialogs import Select
 from tau.records.events import AgentSettled, Event, MessageEnd, MessageStart, MessageUpdate
 from tau.records.messages import Assistant, Text, Thinking, Usage
+from tau.store.sessions import folder_for
 from tau.tui.viewer_feed import ViewerFeed
 
 ASK = {"blocks": [{"tool": "bash", "arguments": {"command": "echo done"}}]}
@@ -273,3 +276,33 @@ def test_tau_attach_at_a_terminal(tmp_path: Path) -> None:
             terminal.press("enter")
             terminal.wait("From the host.")
             terminal.wait("• kept")
+
+
+@pytest.mark.process
+def test_the_footer_shows_the_folder_in_which_the_session_runs_at_the_host(tmp_path: Path) -> None:
+    at = place(tmp_path, "other")
+    with HostProcess(tmp_path, args=["--no-tcp", "--root", str(tmp_path)]) as host:
+        kept = folder_for(str(at.other), host.socket.parents[1])
+        kept.mkdir(parents=True)
+        shutil.copy(at.file, kept)
+
+        async def begin() -> str:
+            async with RpcClient.connect(host.url, open={}) as agent:
+                await agent.prompt("hi")
+                await agent.wait_for_idle()
+                return (await agent.get_state()).session_id
+
+        async def move(session: str) -> None:
+            async with RpcClient.connect(host.url, session=session) as agent:
+                assert not (await agent.switch_session(str(kept / at.file.name))).cancelled
+
+        def attach(session: str) -> Terminal:
+            return Terminal([*TAU, "attach", session], env=host.env, cwd=str(host.cwd), rows=30, cols=200)
+
+        begun = asyncio.run(begin())
+        with attach(begun) as terminal:
+            terminal.wait(str(at.start))
+            asyncio.run(move(begun))
+            terminal.wait(lambda screen: "remember 42" in screen and str(at.other) in screen)
+            with attach(ID) as second:
+                second.wait(lambda screen: "remember 42" in screen and str(at.other) in screen)

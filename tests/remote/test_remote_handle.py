@@ -50,7 +50,7 @@ REFUSED = set(
     """.split()
 )
 # Defined for this terminal: leaving the session does not end it, and extensions run at the host.
-OWN = {"close", "close_dialogs", "has_extensions", "preload", "resume_command", "start"}
+OWN = {"close", "close_dialogs", "has_extensions", "preload", "resume_command", "session_folder", "start"}
 STORIES: dict[str, tuple[Story, list[Any], dict[str, Any]]] = {}
 
 

@@ -99,12 +99,15 @@ class Clients(Record):
 
 
 class SessionChanged(Event, tag="session_changed"):
-    """The live session moved to another session, or to another place in it. Everyone attached goes along."""
+    """The live session moved to another session, or to another place in it. Everyone attached goes along. `cwd` is the
+    folder in which it runs now.
+    """
 
     session_id: str
     session_file: str | UnsetType
     leaf_id: str | None
     reason: str
+    cwd: str | UnsetType = UNSET
 
 
 class DialogResolved(Event, tag="extension_ui_resolved"):
@@ -162,7 +165,8 @@ class Interrupted(Record):
 class Snapshot(Event, tag="snapshot"):
     """What a client that heard the stream up to `seq` knows. `entries` are those after the client's last one, or the
     newest; with `more`, older ones can be read with `get_entries`. `partialArguments` is the JSON text so far of the
-    calls in `partial` whose arguments are not complete, by content index: later deltas continue it.
+    calls in `partial` whose arguments are not complete, by content index: later deltas continue it. `cwd` is the folder
+    in which the session runs.
     """
 
     session: str
@@ -182,6 +186,7 @@ class Snapshot(Event, tag="snapshot"):
     settled: Settled | None
     interrupted: Interrupted | None
     partial_arguments: dict[str, str] | UnsetType = UNSET
+    cwd: str | UnsetType = UNSET
 
 
 class HostClosing(Event, tag="host_closing"):

@@ -193,7 +193,7 @@ class LiveSession:
         file = UNSET if path is None else str(path)
         self.interrupted = None
         self.run_keys.clear()
-        self.stream.add(SessionChanged(self.id, file, self.handle.tree.leaf_id, reason))
+        self.stream.add(SessionChanged(self.id, file, self.handle.tree.leaf_id, reason, self.cwd))
         self.stream.name_session(self.id)
 
     def _published(self, event: Published) -> None:

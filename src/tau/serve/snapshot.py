@@ -42,6 +42,7 @@ def snapshot_line(live: LiveSession, reason: SnapshotReason, entry: str | None) 
             settled=view.settled,
             interrupted=live.interrupted,
             partial_arguments=view.partial_arguments(),
+            cwd=live.cwd,
         )
     )
 

@@ -24,14 +24,14 @@ class SessionFacts:
         self._use_folder()
 
     def _use_folder(self) -> None:
-        self._cwd = self._handle.cwd
+        self._cwd = self._handle.session_folder
         self._branch = GitBranch(self._cwd)
         self._flags = _flags(self._factory)
         self._folder = short_folder(self._cwd, os.path.expanduser("~"))
 
     def footer(self) -> FooterState:
         handle = self._handle
-        if handle.cwd != self._cwd:
+        if handle.session_folder != self._cwd:
             self._use_folder()
         self._branch.update()
         model, stats, usage = handle.models.current, handle.stats(), handle.context_usage()

@@ -97,6 +97,7 @@ class RemoteHandle(SessionHandle):
         self._own_moves = 0  # commands of this client that move the session
         self._queues = r.Queues([], [])
         self._retry_attempt = 0
+        self._folder = self.cwd
         self.moved: Callable[[], None] = lambda: None
         self.synced: Callable[[], None] = lambda: None
         self.connection_changed: Callable[[bool], None] = lambda connected: None
@@ -151,9 +152,15 @@ class RemoteHandle(SessionHandle):
     def close_dialogs(self) -> None:
         return
 
+    @property
+    def session_folder(self) -> str:
+        return self._folder
+
     # Events.
 
     def _receive(self, event: RpcEvent) -> None:
+        if isinstance(event, Snapshot | SessionChanged):
+            self._folder = event.cwd or self.cwd
         if isinstance(event, Snapshot):
             self._on_snapshot(event)
             return

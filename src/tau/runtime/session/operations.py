@@ -393,6 +393,13 @@ class Operations:
         return self._session.services.cwd
 
     @property
+    def session_folder(self) -> str:
+        """Where the tools of the session work: `cwd`, unless that is the folder of a terminal and a host has the
+        session.
+        """
+        return self.cwd
+
+    @property
     def start_folder(self) -> str:
         """The folder where the program was started; exports are relative to it."""
         return self._session.services.start
