@@ -568,6 +568,22 @@ def test_importing_tau_extension_loads_nothing_else() -> None:
     assert loaded.split() == ["tau.extension"]
 
 
+# Where functions of users are called: of extensions, and of programs that embed tau.
+BORDERS = ("client/", "extension_api/", "fleet/callbacks.py", "functions/", "library/", "runtime/extensions/")
+
+
+def test_foreign_code_may_raise_anything() -> None:
+    """`except BaseException` with `failure_of` takes what `except Exception` would let through, such as pytest.fail."""
+    assert [
+        f"{module.path}:{node.lineno}"
+        for module in MODULES
+        if module.path.startswith(BORDERS)
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.ExceptHandler) and node.type is not None
+        if "Exception" in {name.id for name in ast.walk(node.type) if isinstance(name, ast.Name)}
+    ] == []
+
+
 def test_no_path_is_asked_whether_it_exists() -> None:
     """Before Python 3.14, `Path.exists()` raises OSError for a folder that may not be entered; os.path.exists does not.
 

@@ -15,7 +15,7 @@ from tau.client.connection import Connection
 from tau.client.errors import AgentGone
 from tau.client.events import RpcEvent, read_event
 from tau.client.stream import MAX_BUFFERED_EVENTS, Events
-from tau.concurrency.tasks import await_foreign
+from tau.concurrency.tasks import await_foreign, failure_of
 from tau.core.checks.dialog_handlers import Dialog, DialogHandlers, ui_response
 from tau.records.base import encode
 from tau.records.dialogs import Confirm, Editor, Input, Select
@@ -71,8 +71,8 @@ class Handlers:
         for handler in tuple(self._plain):
             try:
                 handler(event)
-            except Exception as error:
-                _report("An event handler failed", error)
+            except BaseException as error:
+                _report("An event handler failed", failure_of(error))
         if isinstance(event, Select | Confirm | Input | Editor):
             self._start_dialog(event)
         elif isinstance(event, DialogResolved) and (task := self._dialog_tasks.get(event.id)):
@@ -99,8 +99,8 @@ class Handlers:
     async def _answer(self, connection: Connection, dialog: Dialog) -> None:
         try:
             answer = await await_foreign(self.dialogs.answer(dialog))
-        except Exception as error:
-            _report("A dialog handler failed, so the dialog is cancelled", error)
+        except BaseException as error:
+            _report("A dialog handler failed, so the dialog is cancelled", failure_of(error))
             answer = ui_response(dialog, None)
         await connection.line.write(encode(answer) + b"\n")
 
@@ -126,8 +126,8 @@ async def _deliver(events: Events, handler: AsyncHandler) -> None:
             async for event in events:
                 try:
                     await await_foreign(handler(event))
-                except Exception as error:
-                    _report("An event handler failed", error)
+                except BaseException as error:
+                    _report("An event handler failed", failure_of(error))
         except AgentGone:
             pass  # pending calls raise it
 

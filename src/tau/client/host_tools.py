@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tau.client.errors import AgentGone
 from tau.client.events import RpcEvent
-from tau.concurrency.tasks import await_foreign
+from tau.concurrency.tasks import await_foreign, failure_of
 from tau.errors import CommandError, ToolError, UsageError
 from tau.functions.function_tools import function_tool
 from tau.functions.threads import Threads
@@ -120,9 +120,10 @@ class HostTools:
             outcome, is_error = await await_foreign(tool.run(request.arguments, context)), False
         except ToolError as error:
             outcome, is_error = Outcome([Text(str(error))]), True
-        except Exception as error:
-            _report(f"The tool {tool.name} failed", error)
-            outcome, is_error = Outcome([Text(f"{type(error).__name__}: {error}")]), True
+        except BaseException as error:
+            failure = failure_of(error)
+            _report(f"The tool {tool.name} failed", failure)
+            outcome, is_error = Outcome([Text(f"{type(failure).__name__}: {failure}")]), True
         finally:
             await progress.end()
         details = None if outcome.details is UNSET else outcome.details

@@ -198,7 +198,7 @@ class RpcClient(SyncCalls):
                 for handler in tuple(self._handlers):
                     try:
                         handler(event)
-                    except Exception as error:
+                    except BaseException as error:
                         threading.excepthook(threading.ExceptHookArgs((type(error), error, error.__traceback__, None)))
         except AgentGone:
             pass  # pending calls raise it

@@ -1,4 +1,4 @@
-"""Cancellation of the current asyncio task: was it requested, or did something that it awaited end so?"""
+"""Exceptions of foreign code, and cancellation: was it requested, or did something that the task awaited end so?"""
 
 from __future__ import annotations
 
@@ -19,16 +19,47 @@ def cancelled_from_outside() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-async def await_foreign(work: Awaitable[T]) -> T:
-    """Await code of extensions or of the embedding program.
+def failure_of(error: BaseException) -> Exception:
+    """What code of extensions or of the embedding program raised, as an Exception, which callers report.
 
-    If it ends with a CancelledError that nobody requested, for example because it awaited a task that was cancelled,
-    that is an error like any other: a RuntimeError. Callers would take a CancelledError for their own end and not
-    answer.
+    It may raise anything; what `pytest.fail` raises is no Exception. A CancelledError that nobody requested, because
+    the code awaited a cancelled task, is a failure too: callers would take it for their own end and not answer.
+    What ends the program, the current task or a coroutine is raised again.
     """
+    if isinstance(error, SystemExit | KeyboardInterrupt | GeneratorExit):
+        raise error
+    if isinstance(error, asyncio.CancelledError):
+        if cancelled_from_outside():
+            raise error
+        return RuntimeError(INNER_CANCELLATION).with_traceback(error.__traceback__)
+    return as_exception(error)
+
+
+def as_exception(error: BaseException) -> Exception:
+    """An exception that a future can hold and that ends nothing."""
+    if isinstance(error, Exception) and not isinstance(error, StopIteration):
+        return error
+    return RuntimeError(f"{type(error).__name__}: {error}".removesuffix(": ")).with_traceback(error.__traceback__)
+
+
+async def await_foreign(work: Awaitable[T]) -> T:
+    """Await code of extensions or of the embedding program. It fails with an Exception: see `failure_of`."""
+    task = _current_task_id()
     try:
         return await work
-    except asyncio.CancelledError as error:
-        if cancelled_from_outside():
+    except Exception:
+        raise
+    except GeneratorExit as error:
+        if task != _current_task_id():  # this coroutine is being closed
             raise
-        raise RuntimeError(INNER_CANCELLATION).with_traceback(error.__traceback__) from None
+        raise as_exception(error) from None
+    except BaseException as error:
+        raise failure_of(error) from None
+
+
+def _current_task_id() -> int:
+    """Its id: a reference would keep a task alive that nobody finishes."""
+    try:
+        return id(asyncio.current_task())
+    except RuntimeError:  # no loop is running
+        return 0

@@ -19,6 +19,8 @@ from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
+from tau.concurrency.tasks import as_exception
+
 T = TypeVar("T")
 
 
@@ -66,7 +68,4 @@ def _fail(done: asyncio.Future[T], error: BaseException, may_exit: bool) -> None
         raise error
     if done.done():
         return
-    if isinstance(error, Exception) and not isinstance(error, StopIteration):
-        done.set_exception(error)
-    else:  # a future cannot hold a StopIteration, and awaiting a BaseException could end or cancel the caller
-        done.set_exception(RuntimeError(f"{type(error).__name__}: {error}".removesuffix(": ")))
+    done.set_exception(as_exception(error))

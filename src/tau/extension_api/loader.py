@@ -18,6 +18,7 @@ from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
 from typing import Any
 
+from tau.concurrency.tasks import failure_of
 from tau.errors import ExtensionFailure
 
 MODULE_NAME = "tau_extension"
@@ -62,8 +63,8 @@ def load_setup(path: str, sources: ModuleSources) -> Callable[[Any], Any]:
         _execute(module, spec)
     except SyntaxError as error:
         raise ExtensionFailure(f"{error.filename}:{error.lineno}: {error.msg}") from None
-    except Exception as error:
-        raise ExtensionFailure(describe_error(error, path)) from None
+    except BaseException as error:
+        raise ExtensionFailure(describe_error(failure_of(error), path)) from None
     setup: Callable[[Any], Any] | None = getattr(module, "setup", None)
     if not callable(setup):
         raise ExtensionFailure(f"{file} has no function setup(pi)")

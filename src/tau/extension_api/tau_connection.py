@@ -17,7 +17,7 @@ from inspect import isawaitable
 from itertools import count
 from typing import Any, Protocol
 
-from tau.concurrency.tasks import INNER_CANCELLATION, await_foreign
+from tau.concurrency.tasks import INNER_CANCELLATION, await_foreign, failure_of
 from tau.errors import ExtensionFailure
 from tau.extension_api.api import Pi
 from tau.extension_api.channel import SetupChannel, TargetFunction
@@ -237,8 +237,8 @@ class TauConnection:
             value = setup(pi)
             if isawaitable(value):
                 await await_foreign(value)
-        except Exception as error:
-            self.send(Failed(describe_error(error, message.path)))
+        except BaseException as error:
+            self.send(Failed(describe_error(failure_of(error), message.path)))
         else:
             pi.mark_loaded()
             self.send(Loaded())
@@ -264,8 +264,11 @@ class TauConnection:
             if call.cancelled or self.closed.done():
                 raise
             data = encode(Answer(call.id, error=INNER_CANCELLATION, where=error_location(error, self._path) or UNSET))
-        except Exception as error:
-            data = encode(Answer(call.id, error=error_text(error), where=error_location(error, self._path) or UNSET))
+        except BaseException as error:
+            failure = failure_of(error)
+            data = encode(
+                Answer(call.id, error=error_text(failure), where=error_location(failure, self._path) or UNSET)
+            )
         finally:
             del self._calls[call.id]
         self._send_encoded(data)

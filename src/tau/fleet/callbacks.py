@@ -6,6 +6,7 @@ import asyncio
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
+from tau.concurrency.tasks import failure_of
 from tau.fleet.engines import Engine, Heard
 from tau.fleet.folder import FleetFolder
 from tau.records.base import encode, replace
@@ -29,8 +30,9 @@ async def checked(result: Result, check: Check) -> Result:
         else:
             solved = await asyncio.to_thread(check, result)
             solved = await solved if inspect.isawaitable(solved) else solved
-    except Exception as error:
-        return replace(result, outcome="failed", error=f"the check function failed: {type(error).__name__}: {error}")
+    except BaseException as error:
+        cause = failure_of(error)
+        return replace(result, outcome="failed", error=f"the check function failed: {type(cause).__name__}: {cause}")
     return replace(result, outcome="solved" if solved else "unsolved")
 
 

@@ -13,6 +13,7 @@ from functools import wraps
 from types import GenericAlias, TracebackType, UnionType
 from typing import Any, ParamSpec, Self, TypeVar, overload
 
+from tau.concurrency.tasks import failure_of
 from tau.core.agent.structured_output import BadSchema, parse_output_schema
 from tau.core.checks.dialog_handlers import DialogHandler, Method
 from tau.errors import CommandError, UsageError
@@ -230,8 +231,8 @@ class Agent(Commands):
     async def _close(self) -> None:
         try:
             await self._handle.close(CLOSE_TIMEOUT_S)
-        except Exception:
-            logger.exception("closing the session failed")
+        except BaseException as error:
+            logger.error("closing the session failed", exc_info=failure_of(error))
         finally:
             self._handle.runs.cancel()
             await _within(FINAL_TIMEOUT_S, self._program_hooks.close(), "hooks")
@@ -290,5 +291,5 @@ async def _within(seconds: float, work: Coroutine[Any, Any, None], what: str) ->
             await work
     except TimeoutError:
         logger.warning("%s did not end within %g s; giving up on it", what, seconds)
-    except Exception:
-        logger.exception("closing %s failed", what)
+    except BaseException as error:
+        logger.error("closing %s failed", what, exc_info=failure_of(error))

@@ -13,6 +13,7 @@ from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
+from tau.concurrency.tasks import failure_of
 from tau.core.agent.structured_output import TOOL_NAME as STRUCTURED
 from tau.core.checks.dialog_handlers import Answer, Dialog, DialogHandler, DialogHandlers, Method, ui_response
 from tau.errors import ExtensionFailure
@@ -121,8 +122,8 @@ class ProgramHooks:
     async def _answer(self, dialog: Dialog) -> None:
         try:
             answer = await self._dialogs.answer(dialog)
-        except Exception as error:
-            report("A dialog handler failed, so the dialog is cancelled", error)
+        except BaseException as error:
+            report("A dialog handler failed, so the dialog is cancelled", failure_of(error))
             answer = ui_response(dialog, None)
         self._handle.dialogs.answer(to_builtins(answer))
 

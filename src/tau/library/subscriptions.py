@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Self, cast
 
 from tau.concurrency.async_queue import AsyncQueue
-from tau.concurrency.tasks import await_foreign
+from tau.concurrency.tasks import await_foreign, failure_of
 from tau.core.agent.draft import Update
 from tau.functions.threads import is_async
 from tau.records.base import replace
@@ -124,8 +124,8 @@ class EventHub:
         for listener in tuple(self._listeners):
             try:
                 listener(event)
-            except Exception as error:
-                report("An event handler failed", error)
+            except BaseException as error:
+                report("An event handler failed", failure_of(error))
         for reader in tuple(self._readers):
             if (events := reader()) is not None:
                 events.push(event)
@@ -188,8 +188,8 @@ async def _deliver(events: Events, handler: Callable[[AgentEvent], Awaitable[Non
     async for event in events:
         try:
             await await_foreign(handler(event))
-        except Exception as error:
-            report("An event handler failed", error)
+        except BaseException as error:
+            report("An event handler failed", failure_of(error))
 
 
 def report(message: str, error: BaseException) -> None:

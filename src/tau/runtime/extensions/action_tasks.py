@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
+from tau.concurrency.tasks import failure_of
 from tau.extension_api.messages import DIALOGS, Action, Answer, Tell, Trouble
 
 Tasks = set[asyncio.Task[None]]
@@ -78,11 +79,12 @@ class ActionTasks:
         try:
             value = await self._performer.perform(message.name, message.params)
             answer = Answer(message.id, value) if isinstance(message, Action) else None
-        except Exception as error:
+        except BaseException as error:
+            failure = failure_of(error)
             if isinstance(message, Tell):
-                self._performer.report_trouble(Trouble(str(error), message.name))
+                self._performer.report_trouble(Trouble(str(failure), message.name))
                 return
-            answer = Answer(message.id, error=str(error) or type(error).__name__)
+            answer = Answer(message.id, error=str(failure) or type(failure).__name__)
         if answer is not None and isinstance(message, Action):
             self._send_answer(answer, message.sync)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from tau.concurrency.tasks import failure_of
 from tau.errors import Aborted, ExtensionFailure, TauError, UsageError
 from tau.llm.catalog import parse_providers
 from tau.records.base import UNSET
@@ -289,9 +290,10 @@ class ExtensionLifecycle:
             await announce()
         except TauError as error:
             owner.extensions.report("<runtime>", "reload", str(error))
-        except Exception as error:
-            logger.warning("extensions could not be reloaded", exc_info=error)
-            owner.extensions.report("<runtime>", "reload", str(error))
+        except BaseException as error:
+            failure = failure_of(error)
+            logger.warning("extensions could not be reloaded", exc_info=failure)
+            owner.extensions.report("<runtime>", "reload", str(failure))
 
     async def stop(self) -> None:
         self._ended = True

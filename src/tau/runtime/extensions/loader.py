@@ -11,7 +11,7 @@ from functools import partial
 from inspect import isawaitable
 from typing import Any
 
-from tau.concurrency.tasks import await_foreign
+from tau.concurrency.tasks import await_foreign, failure_of
 from tau.errors import ExtensionFailure
 from tau.extension_api.api import Pi
 from tau.extension_api.channel import SetupChannel, TargetFunction
@@ -61,12 +61,13 @@ class InProcessChannel:
             value = setup(pi)
             if isawaitable(value):
                 await await_foreign(value)
-        except Exception as error:
+        except BaseException as error:
+            cause = failure_of(error)
             self.clear()
-            failure = ExtensionFailure(f"Failed to load extension {self.name}: {error}")
+            failure = ExtensionFailure(f"Failed to load extension {self.name}: {cause}")
             for hook in gates:
                 self.register("handler", hook, {}, partial(_refuse, failure))
-            raise failure from error
+            raise failure from cause
         pi.mark_loaded()
 
     @property
@@ -113,8 +114,9 @@ class InProcessChannel:
     async def _act_and_report(self, name: str, params: dict[str, Any]) -> None:
         try:
             await self.act(name, params)
-        except Exception as error:
-            self._extensions.report(self.name, name, str(error) or type(error).__name__)
+        except BaseException as error:
+            failure = failure_of(error)
+            self._extensions.report(self.name, name, str(failure) or type(failure).__name__)
 
     async def _invoke(
         self, target: int, params: Mapping[str, Any], update: ProgressCallback | None = None, *, loud: bool = True

@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from tau.concurrency.async_queue import AsyncQueue
+from tau.concurrency.tasks import failure_of
 from tau.errors import ExtensionFailure, ModelError
 from tau.runtime.extensions.registry import ExtensionRegistry, HandlerError
 
@@ -56,11 +57,13 @@ class ModelStreams:
             raise ModelError(f"The extension sent nothing for {seconds:g} s.", transient=True) from None
         except ModelError:
             raise
-        except Exception as error:
+        except BaseException as error:
+            failure = failure_of(error)
             # The loss of the process is transient: it may be restarted by the next attempt. Whether an error that
             # the extension raised itself is transient is unknown.
-            process_lost = isinstance(error, ExtensionFailure) and not isinstance(error, HandlerError)
-            raise ModelError(str(error) or type(error).__name__, transient=True if process_lost else None) from error
+            process_lost = isinstance(failure, ExtensionFailure) and not isinstance(failure, HandlerError)
+            text = str(failure) or type(failure).__name__
+            raise ModelError(text, transient=True if process_lost else None) from failure
         finally:
             call.add_done_callback(_ended)
             call.cancel()

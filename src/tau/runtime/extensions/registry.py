@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any
 
-from tau.concurrency.tasks import cancelled_from_outside
+from tau.concurrency.tasks import cancelled_from_outside, failure_of
 from tau.errors import Aborted, ExtensionFailure
 from tau.extension_api.hooks import HOOKS, observe
 from tau.records.base import Value
@@ -262,8 +262,9 @@ class ExtensionRegistry:
             raise ExtensionFailure("It was cancelled.") from None
         except (ExtensionFailure, Aborted):
             raise
-        except Exception as error:
-            raise HandlerError(str(error) or type(error).__name__) from error
+        except BaseException as error:
+            failure = failure_of(error)
+            raise HandlerError(str(failure) or type(failure).__name__) from failure
 
     def report(self, path: str, event: str, error: str) -> None:
         logger.warning("extension %s failed in %s: %s", path, event, error)

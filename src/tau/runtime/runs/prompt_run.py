@@ -14,6 +14,7 @@ import logging
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tau.concurrency.tasks import failure_of
 from tau.core.agent.budgets import limit_text
 from tau.core.agent.draft import MessageDone, MessageFailed, Update
 from tau.core.agent.loop import LoopRequest, RunEnd, agent_run
@@ -134,9 +135,10 @@ class PromptRun:
         try:
             self._begin()
             await self._run_until_done()
-        except Exception as error:
+        except BaseException as error:
+            failure = failure_of(error)
             logger.exception("a run broke off")
-            await self._report_internal_error(error)
+            await self._report_internal_error(failure)
         finally:
             self._end()
         for event in self._final_events():
