@@ -54,9 +54,9 @@ DEFERRED = (
 )
 
 
-def _extract_stack(frame: Any, limit: int | None = None) -> Any:
+def _extract_stack(f: Any = None, limit: int | None = None) -> Any:
     _ = sys.modules["traceback"].StackSummary  # only the real module has it
-    return sys.modules["traceback"].extract_stack(frame, limit)
+    return sys.modules["traceback"].extract_stack(sys._getframe(1) if f is None else f, limit)
 
 
 def _datetime() -> dict[str, Any]:
