@@ -93,7 +93,7 @@ def test_nothing_that_a_server_repeats_gets_out_of_the_other_modes(
     nest = Nest(tmp_path, server)
     server.script = ["529", way]
     done = run(nest, *mode, "--record", str(tmp_path / "recordings"), "go")
-    assert (done.returncode, len(server.heard)) == (1, 2)
+    assert (done.returncode, len(server.heard)) == (0 if "json" in mode else 1, 2)  # as pi
     assert b"Traceback" not in done.stderr
     assert nest.found(stdout=done.stdout, stderr=done.stderr) == []
     assert nest.canaries["flag"].is_in(server.heard[0])
