@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable
-from typing import TypeVar
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 INNER_CANCELLATION = "Something that it awaited was cancelled."
@@ -17,6 +19,12 @@ def cancelled_from_outside() -> bool:
     """
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
+
+
+def not_cancelled_again() -> AbstractContextManager[object]:
+    """For a task that has to wait though it is cancelled: a scope of anyio cancels it in every turn of the loop."""
+    anyio: Any = sys.modules.get("anyio")  # if it is not imported, there is no scope of it
+    return nullcontext() if anyio is None else anyio.CancelScope(shield=True)
 
 
 def failure_of(error: BaseException) -> Exception:

@@ -13,7 +13,7 @@ from functools import wraps
 from types import GenericAlias, TracebackType, UnionType
 from typing import Any, ParamSpec, Self, TypeVar, overload
 
-from tau.concurrency.tasks import failure_of
+from tau.concurrency.tasks import failure_of, not_cancelled_again
 from tau.core.agent.structured_output import BadSchema, parse_output_schema
 from tau.core.checks.dialog_handlers import DialogHandler, Method
 from tau.errors import CommandError, UsageError
@@ -273,13 +273,14 @@ async def _wait_through_cancellation(task: asyncio.Task[None]) -> None:
     Closing takes only seconds and must not be left half done.
     """
     cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError as error:
-            if task.cancelled():
-                break
-            cancelled = error
+    with not_cancelled_again():
+        while not task.done():
+            try:
+                await asyncio.shield(task)
+            except asyncio.CancelledError as error:
+                if task.cancelled():
+                    break
+                cancelled = error
     if cancelled is not None:
         raise cancelled
     task.result()

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, Self
 
+from tau.concurrency.tasks import not_cancelled_again
 from tau.library.results import Result, T_co, result_of
 from tau.library.subscriptions import AgentEvent, EventHub, Events
 from tau.records.events import AgentSettled, AutoRetryStart, MessageEnd
@@ -175,7 +176,7 @@ class Run(Awaitable[Result[T_co]], Generic[T_co]):
             return  # `cancelling`: the agent or the event loop ends the run itself
         self._spawn(self._tracker.abort())
         if not self._tracker.joined:
-            with suppress(asyncio.CancelledError):  # a second cancellation: stop waiting
+            with not_cancelled_again(), suppress(asyncio.CancelledError):  # a second cancellation: stop waiting
                 await asyncio.wait([task], timeout=ABORT_TIMEOUT_S)
 
     def __repr__(self) -> str:
