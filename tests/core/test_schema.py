@@ -47,9 +47,15 @@ def test_arguments_that_fit_are_taken_as_they_are() -> None:
         ("array", '["a", 1]', ["a", 1]),
         ("object", '{"a": 1}', {"a": 1}),
         ("string", "5", "5"),
+        (["integer", "null"], "5", 5),
+        (["integer", "null"], 2.0, 2),
+        (["null", "boolean"], "true", True),
+        (["object", "array"], "[1]", [1]),
+        (["integer", "string"], "5", "5"),
+        (["integer", "number"], 2.0, 2.0),
     ],
 )
-def test_models_that_send_the_right_thing_as_text_are_understood(kind: str, sent: Any, meant: Any) -> None:
+def test_models_that_send_the_right_thing_as_text_are_understood(kind: str | list[str], sent: Any, meant: Any) -> None:
     got = fitted(tool(type=kind), sent)
     assert (got, type(got)) == (meant, type(meant))
 

@@ -17,6 +17,7 @@ import pytest
 from support.extension_processes import WITHIN, Found, limits, running, written
 from tau.errors import Aborted, ExtensionFailure, ToolError
 from tau.records.base import to_builtins
+from tau.records.messages import Text
 from tau.runtime.abort import AbortSignal
 from tau.runtime.extensions.loader import load_function
 from tau.runtime.extensions.model_streams import ModelStreams
@@ -205,6 +206,37 @@ def test_tools_return_text_or_content_and_report_how_far_they_are(tmp_path: Path
     asyncio.run(story())
 
 
+def test_a_tool_gets_the_types_of_its_annotations_whatever_their_names(tmp_path: Path) -> None:
+    file = written(
+        tmp_path,
+        """
+        from enum import Enum
+
+        class Colour(Enum):
+            RED = "r"
+
+        def setup(pi):
+            @pi.tool
+            def show(self: Colour, function: tuple[int, str], params: set[int], call_id: int | None, ctx):
+                return f"{self.name} {function} {params} {call_id} {type(ctx).__name__}"
+        """,
+    )
+
+    async def story() -> None:
+        async with running(file) as lab:
+            assert lab.extensions.tools["show"].parameters["properties"]["call_id"] == {
+                "anyOf": [{"type": "integer"}, {"type": "null"}]
+            }
+            outcome = await lab.tool(
+                "show", self="r", function=[1, "x"], params=[2], call_id=None, ctx="of the model", unknown=1
+            )
+            assert outcome.content == [Text("RED (1, 'x') {2} None Context")]
+            with pytest.raises(ToolError, match=r"^self: invalid enum value 'g'$"):
+                await lab.tool("show", self="g", function=[1, "x"], params=[2], call_id=None)
+
+    asyncio.run(story())
+
+
 def test_actions_are_sent_or_awaited_and_facts_are_always_the_newest(tmp_path: Path) -> None:
     file = written(
         tmp_path,
@@ -309,12 +341,24 @@ def test_acting_while_loading_is_refused_with_the_line(tmp_path: Path) -> None:
         ("def setup(pi):\n    pi.on('nothing', print)\n", 'There is no event "nothing".'),
         (
             "def setup(pi):\n    @pi.tool\n    def f(x): return x\n",
-            "f cannot be a tool: parameter x has no annotation, so the model does not know what to pass. Annotate the "
-            "parameter with a type of JSON, or describe all parameters with @pi.tool(parameters=...). ({file}:2)",
+            "f cannot be a tool: parameter x has no annotation; annotate it, or describe all parameters with "
+            "@pi.tool(parameters=...) ({file}:2)",
         ),
         (
             "import threading\ndef setup(pi):\n    @pi.tool\n    def f(x: threading.Thread): return x\n",
-            "f cannot be a tool: parameter x: Thread has no JSON Schema, so",
+            "f cannot be a tool: parameter x: Thread has no JSON Schema; use a dataclass",
+        ),
+        (
+            "def setup(pi):\n    @pi.tool\n    def f(x: str): yield x\n",
+            "f cannot be a tool: it yields; return a list ({file}:2)",
+        ),
+        (
+            "def setup(pi):\n    @pi.tool(name='bad name!')\n    def f(x: str): return x\n",
+            "bad name! cannot be a tool: name: 'bad name!' does not match [A-Za-z0-9_-]{{1,64}} ({file}:2)",
+        ),
+        (
+            "def setup(pi):\n    pi.register_tool('f', 'd', {'type': 'string'}, print)\n",
+            'f cannot be a tool: parameters: expected a schema with "type": "object" ({file}:2)',
         ),
         ("raise SystemExit(3)\n", "Its process ended with code 3."),
         ("import os; os._exit(4)\n", "Its process ended with code 4."),

@@ -13,7 +13,7 @@ import pytest
 import tau
 from support.library_agent import calls, opened, play, says
 from tau import events
-from tau.extension_api.schemas import description_of, schema_of
+from tau.extension_api.schemas import Parameters, description_of
 from tau.functions.function_tools import outcome_of
 
 
@@ -22,7 +22,7 @@ class Color(enum.Enum):
 
 
 class Point(TypedDict):
-    x: int
+    x: Annotated[int, "from the left"]
 
 
 def paint(color: Color, at: Point, tags: list[str] | None = None, how: Literal["thin", "thick"] = "thin") -> str:
@@ -39,15 +39,27 @@ def paint(color: Color, at: Point, tags: list[str] | None = None, how: Literal["
 
 
 def test_the_schema_is_the_signature_and_the_docstring() -> None:
-    assert schema_of(paint) == {
+    assert Parameters(paint, "context", "@tau.tool").schema == {
         "type": "object",
         "properties": {
-            "color": {"enum": ["red"], "description": "which, of those there are"},
-            "at": {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]},
-            "tags": {"type": "array", "items": {"type": "string"}, "description": "whatever helps"},
-            "how": {"enum": ["thin", "thick"]},
+            "color": {"$ref": "#/$defs/Color", "description": "which, of those there are"},
+            "at": {"$ref": "#/$defs/Point"},
+            "tags": {
+                "anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "null"}],
+                "description": "whatever helps",
+            },
+            "how": {"enum": ["thick", "thin"]},
         },
         "required": ["color", "at"],
+        "$defs": {
+            "Color": {"title": "Color", "enum": ["red"]},
+            "Point": {
+                "title": "Point",
+                "type": "object",
+                "properties": {"x": {"type": "integer", "description": "from the left"}},
+                "required": ["x"],
+            },
+        },
     }
     assert description_of(paint) == "Paint a point.\n\nNothing else is painted."
 
@@ -61,7 +73,7 @@ def test_a_parameter_is_reported_in_other_ways_too() -> None:
         :returns: nothing
         """
 
-    assert schema_of(look)["properties"] == {
+    assert Parameters(look, "context", "@tau.tool").schema["properties"] == {
         "place": {"type": "string", "description": "a folder"},
         "deep": {"type": "boolean", "description": "below it as well"},
     }

@@ -69,7 +69,7 @@ class Lab:
     async def bash(self, command: str) -> dict[str, Any]:
         return await self.shown(toolName="bash", toolCallId="1", input={"command": command})
 
-    async def tool(self, name: str, heard: list[Outcome] | None = None, **arguments: Any) -> Outcome:
+    async def tool(self, name: str, heard: list[Outcome] | None = None, /, **arguments: Any) -> Outcome:
         progress = (heard if heard is not None else []).append
         context = ToolContext(LocalMachine(), os.getcwd(), progress, call_id="call")
         return await self.extensions.tools[name].run(arguments, context)

@@ -47,7 +47,7 @@ def says(*pieces: str) -> Json:
     return {"blocks": [{"text": list(pieces)}]}
 
 
-def calls(tool: str, **arguments: Any) -> Json:
+def calls(tool: str, /, **arguments: Any) -> Json:
     return {"blocks": [{"tool": tool, "arguments": arguments}]}
 
 

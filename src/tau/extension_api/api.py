@@ -9,12 +9,13 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, overload
 
+from tau.core.checks.schema import tool_problem
 from tau.errors import ExtensionFailure
 from tau.extension_api.channel import CallHandle, Channel, TargetFunction, without_none
 from tau.extension_api.context import Event
 from tau.extension_api.hooks import HOOKS
 from tau.extension_api.programs import run_program
-from tau.extension_api.schemas import Undescribable, check_parameters, description_of, schema_of
+from tau.extension_api.schemas import Parameters, description_of
 from tau.extension_api.targets import (
     by_name,
     command_target,
@@ -89,6 +90,8 @@ class Pi:
         `render_call(args, width, options)` and `render_result(result, width, options)` return the lines that the
         terminal interface shows, or None for its own form.
         """
+        if (problem := tool_problem(name, dict(parameters))) is not None:
+            raise ExtensionFailure(f"{name} cannot be a tool: {problem}")
         spec = without_none(
             label=label or name,
             description=description,
@@ -116,13 +119,11 @@ class Pi:
             return lambda function: self.tool(function, **options)
         name = options.pop("name", function.__name__)
         description = options.pop("description", description_of(function) or name)
-        parameters = options.pop("parameters", None)
         try:
-            if parameters is None:
-                check_parameters(function)
-        except Undescribable as error:
-            raise ExtensionFailure(error.sentence(name, "@pi.tool")) from None
-        self.register_tool(name, description, parameters or schema_of(function), by_name(function), **options)
+            parameters = Parameters(function, "ctx", "@pi.tool", options.pop("parameters", None))
+        except (TypeError, ValueError, NameError) as error:
+            raise ExtensionFailure(f"{name} cannot be a tool: {error}") from None
+        self.register_tool(name, description, parameters.schema, by_name(function, parameters), **options)
         return function
 
     def unregister_tool(self, name: str) -> None:

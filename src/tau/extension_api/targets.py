@@ -18,7 +18,7 @@ from tau.concurrency.threads import run_in_thread
 from tau.extension_api.channel import CallHandle, Channel, TargetFunction
 from tau.extension_api.context import CommandContext, Context, Event
 from tau.extension_api.hook_events import EVENTS
-from tau.extension_api.schemas import positional_count
+from tau.extension_api.schemas import Parameters, positional_count
 
 # Fields that handlers may change in place, as well as by returning them.
 MUTABLE_FIELDS = {"tool_call": "input", "before_provider_headers": "headers"}
@@ -99,12 +99,11 @@ def _chunk(chunk: Any) -> Any:
     return {re.sub(r"_([a-z])", lambda found: found[1].upper(), str(name)): value for name, value in chunk.items()}
 
 
-def by_name(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Adapt a function for @pi.tool: arguments are passed by name, and `ctx` is the context."""
-    wants_context = "ctx" in inspect.signature(function).parameters
+def by_name(function: Callable[..., Any], parameters: Parameters) -> Callable[..., Any]:
+    """Adapt a function for @pi.tool: arguments are passed by name, with the annotated types."""
 
     def execute(call_id: str, params: dict[str, Any], ctx: Context) -> Any:
-        return function(**params, ctx=ctx) if wants_context else function(**params)
+        return function(**parameters.values(params, ctx))
 
     async def execute_async(call_id: str, params: dict[str, Any], ctx: Context) -> Any:
         return await execute(call_id, params, ctx)

@@ -11,14 +11,14 @@ process the client calls them (`RpcClient(tools=...)`).
 from __future__ import annotations
 
 import asyncio
-import inspect
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, TypeVar, overload
 
+from tau.core.checks.schema import tool_problem
 from tau.errors import UsageError
-from tau.extension_api.schemas import Undescribable, check_parameters, description_of, schema_of
+from tau.extension_api.schemas import Parameters, description_of
 from tau.functions.threads import Threads
 from tau.records.base import encode
 from tau.records.events import Outcome
@@ -28,11 +28,6 @@ from tau.tools import Tool, ToolContext
 F = TypeVar("F", bound=Callable[..., Any])
 CONTEXT_PARAMETER = "context"
 NO_OUTPUT = "(no output)"
-_KEYWORD_KINDS = (
-    inspect.Parameter.POSITIONAL_OR_KEYWORD,
-    inspect.Parameter.KEYWORD_ONLY,
-    inspect.Parameter.VAR_KEYWORD,
-)
 
 
 class CallContext:
@@ -92,9 +87,8 @@ def tool(
 
     def mark(function: F) -> F:
         _check("function", function, "a function", callable(function))
-        if parameters is None:
-            with suppress(NameError):  # a name that is defined later; `tau.open` checks again
-                _check_parameters(function, name or _name_of(function))
+        with suppress(NameError):  # a name that is defined later; `tau.open` checks again
+            _parameters(function, name or _name_of(function), parameters)
         function.__tau__ = {"name": name, "description": description, "parameters": parameters}  # type: ignore[attr-defined]
         return function
 
@@ -106,30 +100,26 @@ def function_tool(function: Callable[..., Any], threads: Threads) -> Tool:
     overrides: Mapping[str, Any] = getattr(function, "__tau__", {})
     name = str(overrides.get("name") or _name_of(function))
     try:
-        if overrides.get("parameters") is None:
-            _check_parameters(function, name)
-        signature = inspect.signature(function).parameters
-        schema = dict(overrides.get("parameters") or schema_of(function, (CONTEXT_PARAMETER,)))
-    except (TypeError, ValueError, NameError) as error:
+        parameters = _parameters(function, name, overrides.get("parameters"))
+    except NameError as error:
         raise UsageError(f"{name} cannot be a tool: {error}") from None
-    for parameter in signature.values():
-        if parameter.kind not in _KEYWORD_KINDS:
-            raise UsageError(f"{name} cannot be a tool: {parameter} cannot be passed by keyword")
-    open_ended = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in signature.values())
 
     async def run(arguments: dict[str, Any], tool_context: ToolContext) -> Outcome:
-        named = arguments if open_ended else {key: value for key, value in arguments.items() if key in signature}
         context = CallContext(tool_context)
         try:
-            value = await threads.call(
-                function, **named, **({CONTEXT_PARAMETER: context} if CONTEXT_PARAMETER in signature else {})
-            )
+            value = await threads.call(function, **parameters.values(arguments, context))
         finally:
             context.cancel()
         return outcome_of(value)
 
     description = str(overrides.get("description") or description_of(function) or name)
-    return Tool(name, description, description.partition("\n")[0], schema, run)
+    return Tool(name, description, description.partition("\n")[0], parameters.schema, run)
+
+
+def check_tool(name: str, parameters: dict[str, Any]) -> None:
+    """Raise UsageError for a tool that not all providers take."""
+    if (problem := tool_problem(name, parameters)) is not None:
+        raise UsageError(f"{name} cannot be a tool: {problem}")
 
 
 def _check(name: str, value: object, expected: str, fits: bool) -> None:
@@ -141,11 +131,13 @@ def _name_of(function: Callable[..., Any]) -> str:
     return str(getattr(function, "__name__", type(function).__name__))
 
 
-def _check_parameters(function: Callable[..., Any], name: str) -> None:
+def _parameters(function: Callable[..., Any], name: str, schema: Mapping[str, Any] | None) -> Parameters:
     try:
-        check_parameters(function, (CONTEXT_PARAMETER,))
-    except Undescribable as error:
-        raise UsageError(error.sentence(name, "@tau.tool")) from None
+        parameters = Parameters(function, CONTEXT_PARAMETER, "@tau.tool", schema)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{name} cannot be a tool: {error}") from None
+    check_tool(name, parameters.schema)
+    return parameters
 
 
 def outcome_of(value: Any) -> Outcome:

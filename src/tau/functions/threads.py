@@ -21,7 +21,7 @@ class Threads:
     def __init__(self) -> None:
         self._running: set[asyncio.Future[Any]] = set()
 
-    async def call(self, function: Callable[..., Any], *args: Any, **named: Any) -> Any:
+    async def call(self, function: Callable[..., Any], /, *args: Any, **named: Any) -> Any:
         """Run a plain function in a thread, or await a coroutine function in the event loop."""
         if is_async(function):
             return await await_foreign(function(*args, **named))

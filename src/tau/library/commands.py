@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from tau.core.checks.images import checked_images
 from tau.errors import CommandError
+from tau.functions.function_tools import check_tool
 from tau.library.arguments import LEVEL, QUEUE_MODE, check_argument, check_prompt
 from tau.library.wording import with_python_errors
 from tau.records.base import UNSET
@@ -301,6 +302,9 @@ class Commands:
         `tau.Tool`s.
         """
         tools = [self._function_tool(tool) if callable(tool) else tool for tool in names]
+        for tool in tools:
+            if isinstance(tool, Tool):
+                check_tool(tool.name, tool.parameters)
         if unknown := {tool for tool in tools if isinstance(tool, str)} - set(self.all_tools()):
             raise CommandError(f"There is no tool {', '.join(sorted(unknown))}.")
         self._require_handle().set_tools(tools)

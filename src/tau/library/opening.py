@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from tau.core.agent.budgets import NO_BUDGET
 from tau.core.checks.dialog_handlers import DialogHandler, Method
 from tau.errors import UsageError
-from tau.functions.function_tools import function_tool
+from tau.functions.function_tools import check_tool, function_tool
 from tau.functions.threads import Threads
 from tau.library.agent import Agent
 from tau.library.arguments import check_names, check_open
@@ -307,6 +307,7 @@ def _permissions(rules: StrPath | Mapping[str, Any] | None) -> str | Mapping[str
 
 def _tool(tool: ToolLike, threads: Threads) -> str | Tool:
     if isinstance(tool, Tool):
+        check_tool(tool.name, tool.parameters)
         return tool
     if callable(tool):
         return function_tool(tool, threads)

@@ -16,7 +16,18 @@ from __future__ import annotations
 import json
 from _thread import RLock
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, NoReturn, TypeVar, dataclass_transform, get_args
+from typing import (
+    Annotated,
+    Any,
+    NotRequired,
+    Required,
+    TypeVar,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType, field
@@ -230,17 +241,7 @@ def decode(kind: type[T], data: bytes, nesting: int | None = MAX_NESTING) -> T:
         raise BadRecord(_sentence(str(error))) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         value = parse(data, nesting)  # raises a readable error, or decodes it with the standard library
-    try:
-        _decoder(kind)
-        value = _with_raw_fields(value, kind)
-        try:
-            return msgspec.convert(value, kind)
-        except UnicodeEncodeError:  # a lone surrogate in a string field
-            return msgspec.convert(_replace_surrogates(value), kind)
-    except msgspec.ValidationError as error:
-        raise BadRecord(_sentence(str(error))) from None
-    except RecursionError:
-        raise BadRecord(TOO_DEEP) from None
+    return convert(_with_raw_fields(value, kind), kind)  # type: ignore[no-any-return]
 
 
 def _with_raw_fields(value: Any, kind: Any) -> Any:
@@ -390,59 +391,97 @@ def _declared_fields(kind: Any) -> Iterator[tuple[Any, ...]]:
             yield (name, default if made is None else msgspec.field(default_factory=made))
 
 
+OPEN_TYPES = {object: {"title": "Any"}, Iterable: {"type": "array"}}  # values of these are not converted
+
+
 def schemas(kinds: Iterable[Any], ref_template: str = "#/$defs/{name}") -> tuple[list[Any], dict[str, Any]]:
-    """Return the JSON Schema of each kind, and the definitions that they share."""
+    """Return the JSON Schema of each kind, and the definitions that they share. Raises TypeError if one has none.
+
+    pydantic describes its own models. `Annotated[int, "how many"]` describes a kind or a field.
+    """
     types = tuple(kinds)
-    components, shared = msgspec.json.schema_components(types, ref_template=ref_template)
-    for record in _records(types):
-        optional = {declared.encode_name for declared in fields_of(record) if UnsetType in get_args(declared.type)}
-        definition = shared[record.__name__]
-        definition["required"] = [name for name in definition["required"] if name not in optional]
-    return list(components), shared
-
-
-def _records(kinds: Iterable[Any]) -> set[Any]:
-    """Return all record types among `kinds` and, recursively, in their fields."""
-    found: set[Any] = set()
-    pending = list(kinds)
-    while pending:
-        kind = pending.pop()
-        if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-            if kind not in found:
-                found.add(kind)
-                pending += [declared.type for declared in fields_of(kind)]
-        else:
-            pending += get_args(kind)
-    return found
-
-
-def convert(value: Any, kind: Any) -> Any:
-    """Convert a parsed JSON value to `kind`: a struct, a dataclass or a TypedDict. Raises BadRecord."""
-    with _describing:
-        msgspec.json.Decoder(kind)
-    try:
-        return msgspec.convert(value, kind)
-    except msgspec.ValidationError as error:
-        raise BadRecord(_sentence(str(error))) from None
-
-
-def schema_of(kind: Any) -> dict[str, Any]:
-    """Return the JSON Schema of `kind`. Raises TypeError if it has none."""
-
     plain: list[type] = []
+    foreign: list[tuple[str, Any]] = []
 
-    def hook(part: type) -> NoReturn:
+    def hook(part: type) -> dict[str, Any]:
+        if part in OPEN_TYPES:
+            return OPEN_TYPES[part]
+        if hasattr(part, "model_json_schema"):  # pydantic, without importing it
+            schema = dict(part.model_json_schema())
+            foreign.extend(schema.pop("$defs", {}).items())
+            return schema
         plain.append(part)
         raise NotImplementedError  # msgspec goes on if the type is annotated with a schema, else it raises TypeError
 
     try:
-        return msgspec.json.schema(kind, schema_hook=hook)
+        with _describing:
+            components, shared = msgspec.json.schema_components(types, schema_hook=hook, ref_template=ref_template)
     except TypeError:
         if not plain:
             raise
-        last = ", a msgspec Struct or a pydantic model" if plain[-1] is kind else " or a msgspec Struct"
-        name = plain[-1].__qualname__
-        raise TypeError(f"{name} is a plain class; make it a dataclass, a TypedDict{last}") from None
+        remedy = "use a dataclass, a TypedDict, a msgspec Struct or a pydantic model"
+        raise TypeError(f"{plain[-1].__qualname__} has no JSON Schema; {remedy}") from None
+    for name, definition in foreign:
+        if shared.setdefault(name, definition) != definition:
+            raise TypeError(f"two types are named {name}; rename one")
+    for kind, hints in _fields(types).items():
+        definition = shared.get(kind.__name__, {})
+        properties = definition.get("properties", {})
+        if "required" in definition:
+            definition["required"] = [
+                name for name in definition["required"] if UnsetType not in get_args(hints.get(name))
+            ]
+        properties.update({name: _described(properties[name], hints[name]) for name in properties.keys() & hints})
+    return list(map(_described, components, types)), shared
+
+
+def _described(schema: dict[str, Any], hint: Any) -> dict[str, Any]:
+    if get_origin(hint) in (Required, NotRequired):
+        hint = get_args(hint)[0]
+    notes = [note for note in getattr(hint, "__metadata__", ()) if isinstance(note, str)]
+    return {**schema, "description": notes[0]} if notes else schema
+
+
+def _fields(kinds: Iterable[Any]) -> dict[Any, dict[str, Any]]:
+    """Return the fields of all classes that have some, among `kinds` and, recursively, in their fields."""
+    found: dict[Any, dict[str, Any]] = {}
+    pending = list(kinds)
+    while pending:
+        kind = pending.pop()
+        if not isinstance(kind, type) or get_args(kind):
+            pending += get_args(kind)
+        elif kind not in found:
+            if issubclass(kind, msgspec.Struct):
+                found[kind] = {declared.encode_name: declared.type for declared in fields_of(kind)}
+            elif is_typeddict(kind) or hasattr(kind, "__dataclass_fields__"):
+                found[kind] = get_type_hints(kind, include_extras=True)
+            pending += found.get(kind, {}).values()
+    return found
+
+
+def convert(value: Any, kind: Any) -> Any:
+    """Convert a parsed JSON value to `kind`: any type that has a schema. Raises BadRecord."""
+    try:
+        with _describing:
+            msgspec.json.Decoder(kind)
+        try:
+            return msgspec.convert(value, kind, str_keys=True, dec_hook=_from_json)
+        except UnicodeEncodeError:  # a lone surrogate in a string
+            return msgspec.convert(_replace_surrogates(value), kind, str_keys=True, dec_hook=_from_json)
+    except msgspec.ValidationError as error:
+        raise BadRecord(_sentence(str(error))) from None
+    except RecursionError:
+        raise BadRecord(TOO_DEEP) from None
+
+
+def _from_json(kind: Any, value: Any) -> Any:
+    return kind.model_validate(value) if hasattr(kind, "model_validate") else value
+
+
+def schema_of(kind: Any) -> dict[str, Any]:
+    """Return the JSON Schema of `kind`. Raises TypeError if it has none."""
+    (schema,), shared = schemas([kind])
+    return {**schema, "$defs": shared} if shared else schema
 
 
 def to_builtins(value: Any) -> Any:

@@ -20,7 +20,7 @@ from tau.core.checks.schema import (
     validate,
     validation_error,
 )
-from tau.records.base import BadRecord, Value, convert, schema_of
+from tau.records.base import Value, convert, schema_of
 
 MAX_ATTEMPTS = 3
 TOOL_NAME = "return_result"
@@ -79,26 +79,17 @@ class OutputSchema(Value):
 
 
 def parse_output_schema(wanted: Any, attempts: int = MAX_ATTEMPTS) -> OutputSchema:
-    """Make an OutputSchema from a JSON schema, a pydantic model, or a type msgspec knows (Structs, dataclasses).
+    """Make an OutputSchema from a JSON schema, or a type that has one.
 
-    Raises BadSchema for keywords that cannot be enforced.
+    Raises BadSchema for other types, and for keywords that cannot be enforced.
     """
     if isinstance(wanted, dict):
         return OutputSchema(_checked(wanted), attempts=attempts)
-    if hasattr(wanted, "model_json_schema"):  # pydantic, without importing it
-        return OutputSchema(_checked(wanted.model_json_schema()), wanted.model_validate, attempts)
     try:
         schema = schema_of(wanted)
     except TypeError as error:
         raise BadSchema(f"cannot make a JSON schema of {wanted!r}: {error}") from None
-    return OutputSchema(_checked(schema), lambda value: _convert(value, wanted), attempts)
-
-
-def _convert(value: Any, kind: Any) -> Any:
-    try:
-        return convert(value, kind)
-    except BadRecord as error:
-        raise ValueError(str(error)) from None
+    return OutputSchema(_checked(schema), lambda value: convert(value, wanted), attempts)
 
 
 def _checked(schema: Any) -> Schema:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
 from tau.core.checks.images import checked_image
-from tau.core.checks.schema import UNSUPPORTED_KEYWORD, schema_problems
+from tau.core.checks.schema import tool_problem
 from tau.errors import CommandError
 from tau.records.base import encode
 from tau.records.commands import HostTool, ImageGiven
@@ -15,7 +14,6 @@ from tau.records.messages import Image, Text
 MAX_TOOLS = 128
 MAX_DEFINITION_BYTES = 1024 * 1024  # of all tools together
 MAX_TIMEOUT_MS = 2**31 - 1
-NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 Content = str | list[Text | Image]
 
 
@@ -37,8 +35,6 @@ def check_host_tools(tools: Sequence[HostTool], taken: Mapping[str, str], builti
 
 def _problem(tool: HostTool, taken: Mapping[str, str], builtin: Sequence[str], seen: set[str]) -> str | None:
     name = tool.name
-    if NAME.fullmatch(name) is None:
-        return f"name: {name[:80]!r} does not match {NAME.pattern}"
     if name in seen:
         return f"name: there are two tools named {name}"
     if name in taken:
@@ -47,16 +43,7 @@ def _problem(tool: HostTool, taken: Mapping[str, str], builtin: Sequence[str], s
         return f"name: {name} is a built-in tool; set `replaces` to put this one in its place"
     if tool.timeout_ms is not None and not 1 <= tool.timeout_ms <= MAX_TIMEOUT_MS:
         return f"timeoutMs: must be between 1 and {MAX_TIMEOUT_MS}"
-    problem = _parameters_problem(tool)
-    return None if problem is None else f"parameters: {problem}"
-
-
-def _parameters_problem(tool: HostTool) -> str | None:
-    """Why `parameters` is not the schema of an object. Keywords that are not checked are passed on to the model."""
-    if tool.parameters.get("type") != "object":
-        return 'expected a schema with "type": "object"'
-    checked = (problem for problem in schema_problems(tool.parameters) if not problem.endswith(UNSUPPORTED_KEYWORD))
-    return next(checked, None)
+    return tool_problem(name, tool.parameters)
 
 
 def checked_content(content: Content) -> list[Text | Image]:

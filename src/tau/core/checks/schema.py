@@ -26,6 +26,7 @@ from tau.records.base import MAX_RECEIVED_NESTING, BadRecord, parse
 
 Schema = dict[str, Any]
 _NUMBER = r"(?a)[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
+TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what all providers take
 MAX_VALUE_DEPTH = 64
 MAX_SCHEMA_DEPTH = 128  # nested schemas; received JSON cannot be deeper
 MAX_PROBLEMS = 100  # reported per value; a longer list is not read
@@ -141,7 +142,9 @@ class _Validator:
         if len(problems) > before:
             return value
         kind = schema.get("type")
-        value = _coerce_value(kind, value)
+        if not _has_type(kind, value):
+            coerced = (_coerce_value(name, value) for name in (kind if isinstance(kind, list) else [kind]))
+            value = next((one for one in coerced if _has_type(kind, one)), value)
         if self._convert and kind is not None and not _has_type(kind, value):
             value = _converted(kind, value)
         if kind is not None and not _has_type(kind, value):
@@ -276,6 +279,16 @@ def _problems_in(root: Any, schema: Any, place: str, depth: int) -> Iterator[str
         else:
             for step, part in _subschemas(word, value):
                 yield from _problems_in(root, part, f"{place}/{word}{step}", depth + 1)
+
+
+def tool_problem(name: str, parameters: Schema) -> str | None:
+    """Why a model cannot be offered a tool, or None. Keywords that are not checked are passed on to the model."""
+    if TOOL_NAME.fullmatch(name) is None:
+        return f"name: {name[:80]!r} does not match {TOOL_NAME.pattern}"
+    if parameters.get("type") != "object":
+        return 'parameters: expected a schema with "type": "object"'
+    checked = (problem for problem in schema_problems(parameters) if not problem.endswith(UNSUPPORTED_KEYWORD))
+    return next((f"parameters: {problem}" for problem in checked), None)
 
 
 def _subschemas(word: str, value: Any) -> Iterator[tuple[str, Any]]:
