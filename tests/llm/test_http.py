@@ -150,10 +150,9 @@ def test_the_request_is_json_and_wants_no_compression() -> None:
         ("500 Oops", b"\xff\xfe", "500 \ufffd\ufffd"),
         ("529 Over", b'{"type":"error"}', '529 {"type":"error"}'),
         ("302 Found", b"elsewhere", "302 elsewhere"),
-        ("201 Created", b"made", "201 made"),
     ],
 )
-def test_any_status_but_200_is_reported_with_its_number_and_body(status: str, body: bytes, text: str) -> None:
+def test_any_status_of_failure_is_reported_with_its_number_and_body(status: str, body: bytes, text: str) -> None:
     found = error(refusing(status, body))
     assert (str(found), found.status, found.retry_after_ms) == (text, int(status[:3]), None)
 
@@ -211,10 +210,32 @@ def test_masking_leaves_short_values_and_other_headers_alone() -> None:
 
 
 @pytest.mark.parametrize("kind", ["text/html; charset=utf-8", "TEXT/HTML", "text/plain"])
-def test_a_page_is_no_answer(kind: str) -> None:
-    found = error(serve_portions(f"HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\n\r\n<html>".encode()))
+@pytest.mark.parametrize("page", ["<html>", "Please log in: ...", ""])
+def test_a_page_is_no_answer(kind: str, page: str) -> None:
+    found = error(serve_portions(f"HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\n\r\n{page}".encode()))
     assert str(found).startswith("The model server answered with text/")
     assert found.transient is False
+
+
+@pytest.mark.parametrize("kind", ["text/plain; charset=utf-8", "text/html"])
+@pytest.mark.parametrize(
+    "stream", [b"data: 1\n\n", b"event: x\ndata: 1\n\n", b": hello\n\n", b"\n\ndata:1\n\n", b"\xef\xbb\xbfid: 1\n"]
+)
+def test_a_stream_of_events_is_one_whatever_its_type(kind: str, stream: bytes) -> None:
+    head = f"HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\n\r\n".encode()
+    assert b"".join(post(serve_portions(head, stream))) == stream
+    pieces = [b"4\r\n" + stream[:4] + b"\r\n", b"%x\r\n" % len(stream[4:]) + stream[4:] + b"\r\n0\r\n\r\n"]
+    chunked = head.replace(b"\r\n\r\n", b"\r\ntransfer-encoding: chunked\r\n\r\n")
+    assert b"".join(post(serve_portions(chunked, *pieces))) == stream
+
+
+@pytest.mark.parametrize("status", ["201 Created", "202 Accepted", "206 Partial Content", "299 Fine"])
+def test_every_status_of_success_has_an_answer(status: str) -> None:
+    assert post(serve_portions(f"HTTP/1.1 {status}\r\n\r\ndata: 1\n\n".encode())) == [b"data: 1\n\n"]
+
+
+def test_an_answer_without_a_body_is_an_error() -> None:
+    assert str(error(serve_portions(b"HTTP/1.1 204 No Content\r\n\r\n"))) == "204 status code (no body)"
 
 
 def test_a_server_without_a_content_type_is_believed() -> None:
@@ -484,14 +505,14 @@ def test_whatever_may_be_a_secret_is_masked(name: str) -> None:
 
 
 def packed(data: bytes, coding: str = "gzip") -> Serve:
-    kind = {"gzip": zlib.MAX_WBITS | 16, "deflate": zlib.MAX_WBITS}[coding]
+    kind = {"gzip": zlib.MAX_WBITS | 16, "deflate": zlib.MAX_WBITS, "raw deflate": -zlib.MAX_WBITS}[coding]
     squeeze = zlib.compressobj(wbits=kind)
     body = squeeze.compress(data) + squeeze.flush()
-    head = f"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-encoding: {coding}\r\n\r\n"
+    head = f"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-encoding: {coding.split()[-1]}\r\n\r\n"
     return serve_portions(head.encode(), body[:10], body[10:])
 
 
-@pytest.mark.parametrize("coding", ["gzip", "deflate"])
+@pytest.mark.parametrize("coding", ["gzip", "deflate", "raw deflate"])
 def test_a_packed_answer_is_unpacked(coding: str) -> None:
     assert b"".join(post(packed(b"data: 1\n\n" * 1000, coding))) == b"data: 1\n\n" * 1000
 

@@ -34,10 +34,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_ERROR_CHARACTERS = 4096
-ERROR_BODY_TIMEOUT_S = 30.0  # for the whole body of a response that is not 200
+ERROR_BODY_TIMEOUT_S = 30.0  # for the whole body of an error response
 MAX_RESPONSE_BYTES = 64 * 1024 * 1024
 MAX_CHUNK_BYTES = 256 * 1024
 DRAIN_TIMEOUT_S = 0.5
+GZIP_OR_ZLIB = 47  # for zlib: whichever header there is
 UNTRUSTED_CODES = {2, 18, 19, 20, 21}  # OpenSSL's verify codes for an untrusted issuer
 DEFAULT_HEADERS = {
     "content-type": "application/json",
@@ -88,9 +89,9 @@ class Http:
         try:
             if request.on_response is not None:
                 await request.on_response(response.status, dict(response.headers))
-            if response.status != 200:
+            if not 200 <= response.status < 300 or response.status == 204:  # 204 has no body
                 raise await self._error_response(response, request)
-            _check_type(response.headers)
+            page = _page_type(response.headers)
             decompress = _decompressor(response.headers)
             size, received, seconds = 0, 0, self._first_byte
             consume: Callable[[bytes], bool] | None = None
@@ -115,7 +116,12 @@ class Http:
                     if size > MAX_RESPONSE_BYTES:
                         raise _too_large_error()
                     if chunk:
+                        if page and not _begins_events(chunk):
+                            raise _page_error(page)
+                        page = ""
                         yield chunk
+            if page:
+                raise _page_error(page)
             response.finish()
         except GeneratorExit:
             # The reader stopped, usually because the answer is complete. If only the end of the response is left, the
@@ -265,10 +271,19 @@ def _connection_error(error: Exception, request: ModelRequest) -> ModelError:
     return ModelError(f"Connection error: {what}", transient=not getattr(error, "final", False))
 
 
-def _check_type(headers: Mapping[str, str]) -> None:
+def _page_type(headers: Mapping[str, str]) -> str:
+    """The content type if it is that of a page. Some proxies give it to an event stream: the first bytes decide."""
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind in ("text/html", "text/plain", "application/xhtml+xml"):
-        raise ModelError(f"The model server answered with {kind} instead of an event stream.", transient=False)
+    return kind if kind in ("text/html", "text/plain", "application/xhtml+xml") else ""
+
+
+def _begins_events(chunk: bytes) -> bool:
+    beginning = chunk.removeprefix(b"\xef\xbb\xbf").lstrip()[:6]
+    return any(field.startswith(beginning[: len(field)]) for field in (b"data:", b"event:", b"id:", b"retry:", b":"))
+
+
+def _page_error(kind: str) -> ModelError:
+    return ModelError(f"The model server answered with {kind} instead of an event stream.", transient=False)
 
 
 def _redirect_notice(response: HttpExchange, request: ModelRequest) -> str:
@@ -300,16 +315,18 @@ def _decompressor(headers: Mapping[str, str]) -> Callable[[bytes], Iterator[byte
             f"The model server used the content encoding {shortened(coding, 100)}, which was not requested.",
             transient=False,
         )
-    gzip_or_zlib = zlib.MAX_WBITS | 32
-    decompressor = zlib.decompressobj(gzip_or_zlib)
+    decompressor: Any = None
 
     def decompress(compressed: bytes) -> Iterator[bytes]:
         nonlocal decompressor
         while compressed:
-            if decompressor.eof:
+            if decompressor is None:
+                has_header = coding != "deflate" or compressed[0] == 0x1F or compressed[0] & 0x0F == zlib.DEFLATED
+                decompressor = zlib.decompressobj(GZIP_OR_ZLIB if has_header else -zlib.MAX_WBITS)
+            elif decompressor.eof:
                 if not compressed.startswith(b"\x1f"):
                     return  # padding after the end; the decompressor would store it
-                decompressor = zlib.decompressobj(gzip_or_zlib)  # some servers compress each event separately
+                decompressor = zlib.decompressobj(GZIP_OR_ZLIB)  # some servers compress each event separately
             yield decompressor.decompress(compressed, MAX_CHUNK_BYTES)
             compressed = decompressor.unconsumed_tail or decompressor.unused_data
 
