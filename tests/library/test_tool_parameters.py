@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from enum import Enum
@@ -73,6 +74,15 @@ def two_of_a_kind(thing: Options | dict[str, int]) -> str:
     return ""
 
 
+Json: Any = NewType("Json", object)
+Json.__supertype__ = dict[str, Json]  # an alias of itself, which Python can write since 3.12
+ENDLESS = [Json]
+if sys.version_info >= (3, 12):
+    space: dict[str, Any] = {}
+    exec("type Json = dict[str, Json] | list[Json] | str | None", space)
+    ENDLESS.append(space["Json"])
+
+
 def by_place(*words: str) -> str:
     return ""
 
@@ -114,6 +124,16 @@ def test_a_parameter_that_cannot_be_described_is_refused(
     assert re.search(message, refusal(tmp_path, function))
     with pytest.raises(tau.UsageError, match=message):
         tau.tool(function)  # where it is defined
+
+
+@pytest.mark.parametrize("kind", ENDLESS)
+def test_a_type_without_end_is_refused(kind: Any) -> None:
+    def show(it):  # type: ignore[no-untyped-def]
+        """Show."""
+
+    show.__annotations__ = {"it": kind}
+    with pytest.raises(tau.UsageError, match="parameter it: the type is nested too deeply, or an alias of itself"):
+        tau.tool(show)
 
 
 def test_parameters_that_can_be_described_are_accepted(tmp_path: Path) -> None:

@@ -416,6 +416,8 @@ def schemas(kinds: Iterable[Any], ref_template: str = "#/$defs/{name}") -> tuple
     try:
         with _describing:
             components, shared = msgspec.json.schema_components(types, schema_hook=hook, ref_template=ref_template)
+    except RecursionError:
+        raise TypeError("the type is nested too deeply, or an alias of itself; use a TypedDict or Any") from None
     except TypeError:
         if not plain:
             raise
