@@ -174,6 +174,7 @@ LATE = {
     "runtime/machine/local.py": {"shutil", "tempfile"},
     "store/journal.py": {"shutil", "tau.store.host_files"},
     "store/settings.py": {"tau.wire.json_edit"},
+    "store/sessions.py": {"tau.core.checks.sha256"},
     "store/trusted_files.py": {"hashlib"},
     "core/checks/sha256.py": {"hashlib", "_sha2", "_sha256"},
     "store/procfs.py": {"ctypes"},

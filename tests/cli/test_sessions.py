@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support.cli_process import PI, Done, run
+from support.cli_process import PI, Done, asked, run
 from support.rpc_process import WITHIN, surroundings
 from tau.cli.command_help import COMMAND_HELP
 from tau.cli.flags import COMMANDS
@@ -150,3 +150,12 @@ def test_the_help_lists_the_commands(program: str, capsys: pytest.CaptureFixture
     assert main(program, ["--help"]) == 0
     out = capsys.readouterr().out
     assert [f"  tau {name}" in out for name in COMMANDS] == [True] * len(COMMANDS)
+
+
+def test_sessions_of_a_folder_with_a_long_path_are_kept_and_listed(tmp_path: Path) -> None:
+    folder = tmp_path.joinpath(*["x" * 60] * 5)
+    for prompt in ("one", "two"):
+        assert run(folder, "-c", "-p", prompt) == (0, "ok\n", "")
+    assert [content[0]["text"] for content in asked(folder)] == ["one", "two"]
+    listed = subprocess.run([*TAU, "sessions"], cwd=folder / "work", env=surroundings(folder), capture_output=True)
+    assert listed.stdout.decode().splitlines()[0].endswith("4 messages  one")

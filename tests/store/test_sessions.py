@@ -455,6 +455,21 @@ def test_a_project_has_a_folder_named_as_pi_names_it(cwd: str, name: str) -> Non
     assert folder_for(cwd, Path("/agent")) == Path("/agent/sessions") / name
 
 
+@pytest.mark.parametrize("part", ["a" * 62, "日" * 20, "é" * 31 + "\udcff"], ids=["ascii", "kanji", "bytes"])
+def test_the_name_of_the_folder_fits_into_a_file_system(part: str, tmp_path: Path) -> None:
+    within, beyond, other = ("/" + "/".join([part] * 6 + [end]) for end in ("", "a", "b"))
+    named = [folder_for(cwd, tmp_path).name for cwd in (beyond, other, within)]
+    assert len({*named}) == 3 and all(name.startswith("--" + part[:20]) and name.endswith("--") for name in named)
+    assert {len(os.fsencode(name)) for name in named} <= {*range(250, 256)}
+    for name in named:
+        (tmp_path / name).mkdir()
+
+
+def test_a_name_that_just_fits_is_not_cut() -> None:
+    assert folder_for("/" + "a" * 251, Path("/agent")).name == f"--{'a' * 251}--"
+    assert folder_for("/" + "a" * 252, Path("/agent")).name != f"--{'a' * 252}--"
+
+
 def test_a_session_has_a_file_named_as_pi_names_it() -> None:
     header = Header(id="bd0f11a0-9f6f", timestamp="2026-11-15T01:18:20.883Z", cwd="/w")
     assert file_name(header) == "2026-11-15T01-18-20-883Z_bd0f11a0-9f6f.jsonl"

@@ -32,6 +32,7 @@ MAX_SHOWN_PROBLEMS = 5  # problems that are reported in full
 MAX_HEADER_BYTES = 64 * 1024  # bytes in which the header must fit
 BLOCK_BYTES = 512 * 1024
 WINDOW_BYTES = 256 * 1024
+MAX_NAME_BYTES = 251  # in the name of a folder: 255, and two dashes on each side
 _MESSAGE = bytes([CODES["message"]])
 
 
@@ -330,10 +331,18 @@ class _Report:
 
 
 def folder_for(cwd: str, agent_dir: Path) -> Path:
-    """Return the folder of a project's sessions, named as by pi. Projects may share one: check the header's cwd."""
+    """Return the folder of a project's sessions, named as by pi. Projects may share one: check the header's cwd.
+
+    A name that is too long for a file system is cut; pi does not start there.
+    """
     name = cwd.removeprefix("/").removeprefix("\\") if cwd[:1] in "/\\" else cwd
     for character in "/\\:":
         name = name.replace(character, "-")
+    if len(data := os.fsencode(name)) > MAX_NAME_BYTES:
+        from tau.core.checks.sha256 import sha256_hex
+
+        digest = sha256_hex(os.fsencode(cwd))[:16]
+        name = f"{data[: MAX_NAME_BYTES - 17].decode('utf-8', 'ignore')}-{digest}"
     return agent_dir / "sessions" / f"--{name}--"
 
 
