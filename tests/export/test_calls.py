@@ -169,6 +169,8 @@ def test_when_the_budget_is_used_up_code_is_plain() -> None:
     assert code.lines("if a:", "python") == ['<span class="k">if </span>a:']  # known already
 
 
-def test_with_more_code_than_budget_only_beginnings_are_coloured() -> None:
+def test_if_files_have_more_code_than_the_budget_only_code_in_answers_is_coloured() -> None:
     code = HtmlCode(expected=1000, budget=500)
-    assert code.beginning("if a\nif b\nif c", "python", 1) == ['<span class="k">if </span>a', "if b", "if c"]
+    assert code.of_tool("if a", "python") == ["if a"]
+    assert code.lines("if a", "python") == ['<span class="k">if </span>a']
+    assert HtmlCode(expected=500, budget=500).of_tool("if a", "python") == ['<span class="k">if </span>a']

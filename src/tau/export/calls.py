@@ -43,7 +43,7 @@ def _bash(args: dict[str, Any], context: RenderContext) -> tuple[str, str]:
     timeout = args.get("timeout")
     head = f'<span class="aside">timeout {esc(str(timeout))} s</span>' if timeout is not None else ""
     command = _argument(args, "command")
-    return head, f'<div class="command">{fold_lines(context.code.lines(command, "bash"), COMMAND_LINES)}</div>'
+    return head, f'<div class="command">{fold_lines(context.code.of_tool(command, "bash"), COMMAND_LINES)}</div>'
 
 
 def _read(args: dict[str, Any], context: RenderContext) -> tuple[str, str]:
@@ -58,7 +58,7 @@ def _read(args: dict[str, Any], context: RenderContext) -> tuple[str, str]:
 
 def _write(args: dict[str, Any], context: RenderContext) -> tuple[str, str]:
     content = _argument(args, "content").removesuffix("\n")
-    lines = context.code.beginning(content, language_of_file(_file(args)), HEAD_LINES)
+    lines = context.code.of_tool(content, language_of_file(_file(args)))
     aside = f'<span class="aside">{count(len(lines), "line")}</span>'
     return _path(args, context) + aside, fold_lines(lines, HEAD_LINES) if content else ""
 
@@ -86,7 +86,7 @@ def _other(args: dict[str, Any], context: RenderContext) -> tuple[str, str]:
     if len(text := pretty(args, None)) <= MAX_INLINE_CHARACTERS:
         return f"<code>{esc(text)}</code>", ""
     text = pretty(args)
-    return "", f'<div class="arguments">{fold_lines(context.code.lines(text, "json"), ARGUMENT_LINES)}</div>'
+    return "", f'<div class="arguments">{fold_lines(context.code.of_tool(text, "json"), ARGUMENT_LINES)}</div>'
 
 
 _CALLS: dict[str, Callable[[dict[str, Any], RenderContext], tuple[str, str]]] = {
@@ -160,7 +160,7 @@ def _read_result(text: str, result: ToolResult, call: ToolCall | None, context: 
 
     def show(body: str) -> str:
         body = body.rstrip("\n")
-        return fold_lines(context.code.beginning(body, name, HEAD_LINES), HEAD_LINES) if body else ""
+        return fold_lines(context.code.of_tool(body, name), HEAD_LINES) if body else ""
 
     return _with_notice(text, show)
 

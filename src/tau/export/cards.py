@@ -121,7 +121,7 @@ def _terminal(run: m.BashExecution, context: RenderContext) -> str:
         notes.append("not shown to the model")
     if run.truncated:
         notes.append(f"truncated; full output in {run.full_output_path}" if run.full_output_path else "truncated")
-    command = "\n".join(context.code.lines(run.command, "bash"))
+    command = "\n".join(context.code.of_tool(run.command, "bash"))
     shown = output(Cleaner().feed(run.output), TERMINAL_LINES, "tail") or '<p class="note">no output</p>'
     end = f'<p class="end">{esc(" · ".join(notes))}</p>' if notes else ""
     result = f'<div class="result">{shown}{end}</div>'

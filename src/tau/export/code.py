@@ -33,8 +33,8 @@ CODE_CLASSES = frozenset(_CLASSES.values())
 class HtmlCode:
     """Writes code as HTML, coloured until its budget is used up. Equal blocks are highlighted once.
 
-    If there is more code than budget, only the initially visible part of each block is highlighted, so that a long
-    page looks the same at its end.
+    If files have more characters than the budget, what tools get and return stays plain, so that a long page is made
+    quickly and looks the same at its end; the code in answers is coloured.
     """
 
     def __init__(self, expected: int = 0, budget: int = BUDGET_CHARACTERS) -> None:
@@ -42,12 +42,9 @@ class HtmlCode:
         self._budget = budget
         self._cache: dict[tuple[str, str], list[str]] = {}
 
-    def beginning(self, text: str, language: str, shown: int) -> list[str]:
-        """Return all lines of `text`, of which the first `shown` are visible initially."""
-        rows = text.split("\n")
-        if not self._is_limited or len(rows) <= shown:
-            return self.lines(text, language)
-        return self.lines("\n".join(rows[:shown]), language) + plain_lines("\n".join(rows[shown:]))
+    def of_tool(self, text: str, language: str) -> list[str]:
+        """Return each line of a command, an argument or the content of a file."""
+        return plain_lines(text) if self._is_limited else self.lines(text, language)
 
     def lines(self, text: str, language: str) -> list[str]:
         """Return each line of `text` as self-contained HTML."""
