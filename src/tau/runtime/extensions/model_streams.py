@@ -62,8 +62,7 @@ class ModelStreams:
             # The loss of the process is transient: it may be restarted by the next attempt. Whether an error that
             # the extension raised itself is transient is unknown.
             process_lost = isinstance(failure, ExtensionFailure) and not isinstance(failure, HandlerError)
-            text = str(failure) or type(failure).__name__
-            raise ModelError(text, transient=True if process_lost else None) from failure
+            raise ModelError(str(failure) or type(failure).__name__, transient=process_lost or None) from failure
         finally:
             call.add_done_callback(_ended)
             call.cancel()
