@@ -11,6 +11,7 @@ from tau.core.text.highlight import MAX_LINE_CHARACTERS, language_of_file
 from tau.export.blocks import RenderContext, diff, fold_lines
 from tau.export.calls import call_html, result_html
 from tau.export.code import MAX_BLOCK_CHARACTERS, HtmlCode
+from tau.export.markdown import render_markdown
 from tau.records.messages import Text, ToolCall, ToolResult
 
 CONTEXT = RenderContext(HtmlCode(), "/w")
@@ -170,7 +171,14 @@ def test_when_the_budget_is_used_up_code_is_plain() -> None:
 
 
 def test_if_files_have_more_code_than_the_budget_only_code_in_answers_is_coloured() -> None:
-    code = HtmlCode(expected=1000, budget=500)
-    assert code.of_tool("if a", "python") == ["if a"]
-    assert code.lines("if a", "python") == ['<span class="k">if </span>a']
-    assert HtmlCode(expected=500, budget=500).of_tool("if a", "python") == ['<span class="k">if </span>a']
+    code = 'if a="b"; then\n  return 1\nfi'
+    write = ToolCall("1", "write", {"path": "a.sh", "content": code})
+    read = ToolCall("2", "read", {"path": "a.sh"})
+    other = ToolCall("3", "other", {"a": "b" * 100})
+    for budget, coloured in ((500, True), (499, False)):
+        context = RenderContext(HtmlCode(expected=500, budget=budget), "/w")
+        calls = [ToolCall("4", "bash", {"command": code}), write, other]
+        pages = [call_html(call, "c", "", context) for call in calls]
+        pages.append(result_html(ToolResult("2", "read", [Text(code)]), read, context))
+        assert ['<span class="s">' in html for html in pages] == [coloured] * 4
+        assert '<span class="s">' in render_markdown(f"```sh\n{code}\n```", context.code)
