@@ -236,12 +236,12 @@ def test_a_file_is_not_imported_by_a_roundabout_way(work: Path, way: str) -> Non
     cwd = str(work.parent / "agent")
 
     async def story() -> None:
-        async with running(own, settings=node_limits(), cwd=cwd) as lab:
+        async with running(own, settings=node_limits(), folder=lambda: cwd) as lab:
             assert (await lab.bash(way))["reason"] == "run"
-        async with running(bound, settings=node_limits(), cwd=cwd) as lab:
+        async with running(bound, settings=node_limits(), folder=lambda: cwd) as lab:
             assert "was not seen when tau looked" in (await lab.bash(way))["reason"]
         put(work.parent, "home/own.ts", own.path.read_text().replace("block: true", "block: false"))
-        async with running(own, bound, settings=node_limits(), cwd=cwd) as lab:
+        async with running(own, bound, settings=node_limits(), folder=lambda: cwd) as lab:
             assert "was not seen when tau looked" in (await lab.bash(way))["reason"]
             unclear = way in ("data", "require", "_load")  # whose import it is cannot be told
             assert [error.extension_path for error in lab.errors] == [str(own.path if unclear else bound.path)]

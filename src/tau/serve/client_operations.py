@@ -37,8 +37,8 @@ UNCHANGED = frozenset(
     """
     abort abort_bash abort_retry clear_queues clone commands compact context_usage cwd cycle_model cycle_thinking_level
     entries_after fork last_assistant_text listed_tools log mcp_servers models navigate new_session restart_mcp_server
-    set_auto_compaction set_auto_retry set_model set_queue_mode set_session_name set_thinking_level start_folder stats
-    tree
+    session_folder set_auto_compaction set_auto_retry set_model set_queue_mode set_session_name set_thinking_level
+    start_folder stats tree
     """.split()
 )
 
