@@ -120,7 +120,7 @@ def _discard_output() -> None:
 
 
 def _command(arguments: ParsedArguments) -> str:
-    """The command to run, or "". A word that is a command elsewhere, or not like this, is refused: it is no prompt.
+    """The command to run, or "". A word that is a command elsewhere, or not like this, is refused: it is not a prompt.
 
     Raises UsageError. Commands that read their own arguments stand first; with -p or --mode no command is meant.
     """

@@ -23,7 +23,7 @@ def cancelled_from_outside() -> bool:
 
 def not_cancelled_again() -> AbstractContextManager[object]:
     """For a task that has to wait though it is cancelled: a scope of anyio cancels it in every turn of the loop."""
-    anyio: Any = sys.modules.get("anyio")  # if it is not imported, there is no scope of it
+    anyio: Any = sys.modules.get("anyio")  # if it is not imported, none of its scopes is active
     return nullcontext() if anyio is None else anyio.CancelScope(shield=True)
 
 

@@ -100,7 +100,7 @@ class _Writer:
                 return "<hr>"
 
     def _item(self, item: ListItem) -> str:
-        """Its first paragraph is no block of its own, whether there are empty lines between the items or not."""
+        """Its first paragraph is not a block of its own, whether there are empty lines between the items or not."""
         blocks = item.blocks
         html = ""
         if blocks and isinstance(blocks[0], Paragraph):

@@ -30,7 +30,7 @@ from tau.records.nesting import MAX_NESTING, is_deeper
 
 
 class Outline(Record):
-    """The fields of an entry that form the tree. A parent that is no text is none that could be found."""
+    """The fields of an entry that form the tree. A parent that is not text counts as missing."""
 
     type: str
     id: str | UnsetType = UNSET

@@ -18,7 +18,7 @@ def is_retryable(failed: MessageFailed) -> bool:
     """What was known about the failure when it happened decides before its words, but not against all hope."""
     failure = _classify(failed)
     known = failure.is_transient if failed.transient is None else failed.transient
-    return known and not failure.is_hopeless and failed.message.stop_reason == "error"
+    return known and not failure.is_permanent and failed.message.stop_reason == "error"
 
 
 def next_retry(failed: MessageFailed, policy: RetrySettings, done: int) -> Retry | None:

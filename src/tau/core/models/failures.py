@@ -41,7 +41,7 @@ class Failure(Value):
         return self.outcome == "transient"
 
     @property
-    def is_hopeless(self) -> bool:
+    def is_permanent(self) -> bool:
         """True if asking again cannot help, whatever else is known about the failure."""
         return self.kind in ("quota", "overflow", "too_large")
 
